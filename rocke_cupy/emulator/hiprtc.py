@@ -1,0 +1,161 @@
+"""Compile HIP source with the real hipRTC, as CuPy does, without CuPy and without a GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocke_cupy import _cache
+from rocke_cupy.emulator.rocm_tools import RocmTools, rocm_tools
+
+_WORKER = Path(__file__).with_name("_hiprtc_worker.py")
+_CACHE_FORMAT = "1"
+# What CuPy 14 on ROCm appends after the user's options; it cannot be turned off there.
+_FLUSH_DENORMALS = "-fcuda-flush-denormals-to-zero"
+
+
+class CompileError(RuntimeError):
+    """hipRTC refused the source.
+
+    Attributes
+    ----------
+    log : str
+        What hipRTC said.
+    options : tuple of str
+        The options it was given.
+    """
+
+    def __init__(self, message: str, log: str, options: tuple[str, ...]):
+        super().__init__(message)
+        self.log = log
+        self.options = options
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled program: `code` is the ELF code object, `log` the compiler's warnings and remarks."""
+
+    code: bytes
+    log: str
+
+
+def compile(  # noqa: A001 (named for what hipRTC calls it)
+    source: str, options: Sequence[str] = (), *, rocm: str | None = None, name: str = "kernel.hip"
+) -> Compiled:
+    """Compile HIP source to a gfx950 code object, with the options that CuPy would give.
+
+    Parameters
+    ----------
+    source : str
+        One translation unit.
+    options : sequence of str
+        Compiler options. ``--std=c++17`` and ``--offload-arch=gfx950`` are added unless given;
+        ``-fcuda-flush-denormals-to-zero`` comes last, as under CuPy.
+    rocm : str, optional
+        ROCm version, as for `rocke_cupy.emulator.rocm_tools.rocm_tools`.
+    name : str
+        File name shown in diagnostics.
+
+    Returns
+    -------
+    Compiled
+
+    Raises
+    ------
+    CompileError
+        If hipRTC refuses the source or the options.
+    """
+    full_options = _as_cupy_does(options)
+    tools = rocm_tools(rocm)
+    digest = _digest(source, full_options, name, tools)
+    entry = _cache.cache_dir() / "hiprtc" / digest
+    if not entry.is_dir():
+        _cache.publish(
+            entry, lambda unfinished: _compile(source, full_options, name, tools, unfinished)
+        )
+    return Compiled((entry / "code").read_bytes(), (entry / "log").read_text(errors="replace"))
+
+
+def _as_cupy_does(options: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(options, str):
+        raise TypeError(f"options={options!r} must be a sequence of strings, not one string")
+    for option in options:
+        if option in ("-fgpu-rdc", "-rdc=true", "-dc"):
+            raise ValueError(
+                f"options has {option!r}: separate compilation gives no loadable code object"
+            )
+    full = list(options)
+    if not any(re.match(r"--?std=", option) for option in full):
+        full.append("--std=c++17")
+    architectures = [
+        option for option in full if re.match(r"--(offload-arch|gpu-architecture)=", option)
+    ]
+    if not architectures:
+        full.append("--offload-arch=gfx950")
+    elif len(architectures) > 1:
+        raise ValueError(
+            f"options has {' and '.join(architectures)}: hipRTC compiles for one architecture at a time"
+        )
+    elif not re.search(r"=gfx[0-9a-f]{3,4}(:(sramecc|xnack)[+-])*$", architectures[0]):
+        # hipRTC of ROCm 7.0 crashes on a name that it does not know.
+        raise ValueError(
+            f"options has {architectures[0]!r}, which does not name an architecture such as gfx950"
+        )
+    return (*full, _FLUSH_DENORMALS)
+
+
+def _digest(source: str, options: tuple[str, ...], name: str, tools: RocmTools) -> str:
+    parts = json.dumps([_CACHE_FORMAT, source, options, name, tools.folder.name])
+    return hashlib.sha256(parts.encode()).hexdigest()[:40]
+
+
+def _compile(
+    source: str, options: tuple[str, ...], name: str, tools: RocmTools, folder: Path
+) -> None:
+    """Compile into `folder`: ``code``, ``log``, and the source for whoever looks there later."""
+    folder.mkdir()
+    (folder / "source.hip").write_text(source)
+    request = {
+        "source": source,
+        "options": options,
+        "name": name,
+        "library": str(tools.hiprtc),
+        "folder": str(folder),
+    }
+    # comgr has a cache of its own, in the user's home; ours makes it useless.
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tools.folder), "AMD_COMGR_CACHE": "0"}
+    worker = subprocess.run(
+        [sys.executable, "-I", str(_WORKER)],
+        input=json.dumps(request),
+        text=True,
+        capture_output=True,
+        env=environment,
+        cwd=tempfile.gettempdir(),
+    )
+    log = (folder / "log").read_text(errors="replace").strip() if (folder / "log").exists() else ""
+    if worker.returncode or not (folder / "code").stat().st_size:
+        raise CompileError(_why_it_failed(worker, log, options, tools), log, options)
+
+
+def _why_it_failed(
+    worker: subprocess.CompletedProcess, log: str, options: tuple[str, ...], tools: RocmTools
+) -> str:
+    said = "\n".join(text for text in (log, worker.stderr.strip()) if text)
+    if worker.returncode == 0:
+        reason = "gave no code"
+    elif worker.returncode < 0:
+        reason = f"crashed ({signal.Signals(-worker.returncode).name})"
+    elif log:
+        reason = "refused the source"
+    else:  # the compiler ends the process on an option that only its back end reads
+        reason = "ended early, as it does on an unknown -mllvm option"
+    return f"hipRTC of ROCm {tools.version} {reason}; options {' '.join(options)}\n{said}".rstrip()
