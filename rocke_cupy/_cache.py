@@ -33,7 +33,8 @@ def cache_dir() -> Path:
     Returns
     -------
     pathlib.Path
-        ``$ROCKE_CUPY_CACHE_DIR``, else ``$XDG_CACHE_HOME/rocke_cupy``, else ``~/.cache/rocke_cupy``.
+        ``$ROCKE_CUPY_CACHE_DIR``, else ``$XDG_CACHE_HOME/rocke_cupy``, else
+        ``~/.cache/rocke_cupy``.
 
     Raises
     ------
@@ -55,8 +56,9 @@ def cache_dir() -> Path:
 def publish(target: Path, build: Callable[[Path], None]) -> Path:
     """Make `target` (a file or a folder) appear at once, complete.
 
-    `build` writes to a temporary path beside `target`, which then takes its name. Whatever interrupts
-    the build, no half-made `target` is left; a second process that publishes the same target is tolerated.
+    `build` writes to a temporary path beside `target`, which then takes its name. Whatever
+    interrupts the build, no half-made `target` is left; a second process that publishes the same
+    target is tolerated.
 
     Parameters
     ----------
@@ -147,7 +149,8 @@ def _rename(unfinished: Path, target: Path) -> None:
     try:
         os.replace(unfinished, target)
     except OSError:
-        # A folder does not replace a folder with files in it: somebody else was quicker, with the same content.
+        # A folder does not replace one with files in it: another process was quicker, with the
+        # same content.
         if not (unfinished.is_dir() and target.is_dir()):
             raise
 
@@ -162,6 +165,12 @@ def _remove_abandoned(target: Path) -> None:
 
 def _sentence(folder: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no space left in the cache folder {folder}; make room, or set {VARIABLE} to a folder on another disk"
+        return (
+            f"no space left in the cache folder {folder}; make room, or set {VARIABLE} "
+            "to a folder on another disk"
+        )
     reason = error.strerror or str(error)
-    return f"cannot write to the cache folder {folder} ({reason}); set {VARIABLE} to a folder that can be written"
+    return (
+        f"cannot write to the cache folder {folder} ({reason}); set {VARIABLE} "
+        "to a folder that can be written"
+    )

@@ -1,7 +1,7 @@
 """Compile one source with hipRTC: run as a script, in a process of its own.
 
-hipRTC ends its process on some bad options, and two versions of it cannot share one. The request comes as
-JSON on standard input; ``code`` and ``log`` are written to the folder that it names.
+hipRTC ends its process on some bad options, and two versions of it cannot share one. The request
+comes as JSON on standard input; ``code`` and ``log`` are written to the folder that it names.
 """
 
 import ctypes

