@@ -3,3 +3,33 @@
 Importing this package needs no GPU, no CuPy and no compiler: CuPy is looked up only when the
 caller's arrays are CuPy's.
 """
+
+from . import reference
+from ._build import KernelBuildError, KernelSource
+from .attention import attention, attention_varlen
+from .dense import (
+    attention_dense_block,
+    attention_dense_grid,
+    attention_dense_signature,
+    build_attention_dense,
+    supports_attention_dense,
+)
+from .merge import merge_states
+from .run import run_attention_dense
+from .spec import AttentionDenseSpec
+
+__all__ = [
+    "AttentionDenseSpec",
+    "KernelBuildError",
+    "KernelSource",
+    "attention",
+    "attention_dense_block",
+    "attention_dense_grid",
+    "attention_dense_signature",
+    "attention_varlen",
+    "build_attention_dense",
+    "merge_states",
+    "reference",
+    "run_attention_dense",
+    "supports_attention_dense",
+]

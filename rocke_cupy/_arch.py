@@ -47,7 +47,7 @@ def device_arch(device_id: int) -> str:
     properties: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(device_id)
     if "gcnArchName" not in properties:
         raise NotImplementedError(
-            f"device {device_id}, {properties['name'].decode()}, is not an AMD GPU: rocke_cupy needs "
-            "a CuPy built for ROCm, which the package cupy-rocm-7-0 has"
+            f"device {device_id}, {properties['name'].decode()}, is not an AMD GPU: rocke_cupy "
+            "needs a CuPy built for ROCm, which the package cupy-rocm-7-0 has"
         )
     return arch_of(properties["gcnArchName"])

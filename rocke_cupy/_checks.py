@@ -18,6 +18,7 @@ import numpy as np
 from ._dtypes import SHORT_NAMES, WIDE, compute_dtype_of
 
 MAX_HEAD_DIM = 256
+FLOAT32 = np.dtype(np.float32)
 UNLIMITED = 2**30
 """A window width that reaches past every key: lengths are below it."""
 
@@ -260,6 +261,11 @@ def check_out(out: Any, q: Any) -> None:
         raise ValueError(f"out.shape={out.shape} must equal q.shape={q.shape}")
     if out.dtype != q.dtype:
         raise TypeError(f"out.dtype={out.dtype} must equal q.dtype={q.dtype}")
+    check_out_memory(out)
+
+
+def check_out_memory(out: Any) -> None:
+    """Check that each element of ``out`` can be written, and lies somewhere of its own."""
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ValueError("out must be writeable, it is a read-only array")
     if _repeats(out):

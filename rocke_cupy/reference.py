@@ -135,7 +135,7 @@ def dense(
     out: Any,
     return_lse: Any,
     check: Any,
-    oracle: bool,
+    oracle: bool = False,
 ) -> Any:
     """`attention`; unless `oracle`, with the GPU's rule for float32 and float64 inputs."""
     _require_numpy(q=q, k=k, v=v, out=out)
@@ -175,7 +175,7 @@ def packed(
     out: Any,
     return_lse: Any,
     check: Any,
-    oracle: bool,
+    oracle: bool = False,
 ) -> Any:
     """`attention_varlen`; unless `oracle`, with the GPU's rule for float32 and float64 inputs."""
     _require_numpy(q=q, k=k, v=v, out=out)

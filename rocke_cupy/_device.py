@@ -1,0 +1,218 @@
+"""Attention on CuPy arrays: check a new call, read its lengths, find or make its plan, run it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from . import _checks as checks
+from . import _lengths as lengths
+from ._plan import DENSE_AXES, PACKED_AXES, Plan, prepare
+
+_KEPT_PLANS = 4096
+"""A decoding loop has a new length, so a new plan, at each step: old ones must not pile up."""
+
+plans: dict[Hashable, Plan] = {}
+"""Plans by `plan_key`. A key is only entered after the call that it stands for was checked."""
+
+
+def plan_key(q: Any, k: Any, v: Any, out: Any, flags: tuple[Any, ...]) -> Hashable:
+    """Return all that a plan depends on, or None if the arrays are not CuPy's.
+
+    A repeated call is looked up by it before anything is checked, so it holds whatever a check
+    looks at. The classes of the flags are in it since True == 1 == 1.0.
+    """
+    try:
+        key = (
+            q.shape, q.strides, q.dtype, q.data.device_id,
+            k.shape, k.strides, k.dtype, k.data.device_id,
+            v.shape, v.strides, v.dtype, v.data.device_id,
+            (q.data.ptr | k.data.ptr | v.data.ptr) % 16,
+            None if out is None
+            else (out.shape, out.strides, out.dtype, out.data.device_id, out.data.ptr % 16),
+            flags, *map(type, flags),
+        )  # fmt: skip
+        hash(key)
+    except (AttributeError, TypeError, ValueError):  # NumPy's data is a buffer, not for all dtypes
+        return None
+    return key
+
+
+def dense(
+    key: Hashable,
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    softmax_scale: Any,
+    causal: Any,
+    window_size: Any,
+    kv_lens: Any,
+    causal_alignment: Any,
+    layout: Any,
+    compute_dtype: Any,
+    out: Any,
+    return_lse: Any,
+    check: Any,
+) -> Any:
+    """`rocke_cupy.attention` for a call whose plan is not known."""
+    checks.check_layout(layout)
+    checks.check_shapes(q, k, v, layout)
+    checks.check_flags(return_lse=return_lse, check=check)
+    axes = DENSE_AXES[layout]
+    problem = checks.Problem(
+        batch=q.shape[0],
+        seqlen_q=q.shape[axes.token],
+        seqlen_kv=k.shape[axes.token],
+        num_query_heads=q.shape[axes.head],
+        num_kv_heads=k.shape[axes.head],
+        head_dim=q.shape[-1],
+        dtype=q.dtype,
+        compute_dtype=checks.check_dtypes(q, k, v, compute_dtype, oracle=False),
+        scale=checks.check_scale(softmax_scale, q.shape[-1]),
+        masks=checks.check_masks(causal, window_size, causal_alignment),
+        key_lengths=kv_lens is not None,
+    )
+    if out is not None:
+        checks.check_out(out, q)
+    checks.check_devices(q=q, k=k, v=v, out=out)
+    if problem.empty:
+        if kv_lens is not None:
+            _host_key_lengths(kv_lens, problem.batch, problem.seqlen_kv, check)
+        return _empty(
+            q, out, (problem.batch, problem.num_query_heads, problem.seqlen_q), return_lse
+        )
+    plan = prepare(problem, axes, q, k, v, out, return_lse=bool(return_lse))
+    if kv_lens is not None:
+        kv_lens = key_lengths(kv_lens, plan, check)
+    result = plan.run(q, k, v, out, kv_lens)
+    if key is not None:
+        if len(plans) >= _KEPT_PLANS:
+            plans.clear()
+        plans[key] = plan
+    return result
+
+
+def key_lengths(kv_lens: Any, plan: Plan, check: Any) -> Any:
+    """Return ``kv_lens`` as the kernel takes it, after the checks."""
+    checks.check_flags(check=check)
+    batch, seqlen_kv = int(plan.shape["batch"]), int(plan.shape["seqlen_kv"])
+    given, on_host = _host_key_lengths(kv_lens, batch, seqlen_kv, check)
+    return on_device(given, on_host, plan.device_id, "kv_lens")
+
+
+def _host_key_lengths(
+    kv_lens: Any, batch: int, seqlen_kv: int, check: Any
+) -> tuple[Any, np.ndarray | None]:
+    given = lengths.length_array("kv_lens", kv_lens)
+    lengths.check_length_array("kv_lens", given, batch, "one length a batch entry")
+    on_host = read(given) if check else None
+    if on_host is not None:
+        lengths.check_kv_lens(on_host, seqlen_kv)
+    return given, on_host
+
+
+def packed(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    *,
+    max_seqlen_q: Any,
+    max_seqlen_k: Any,
+    softmax_scale: Any,
+    causal: Any,
+    window_size: Any,
+    causal_alignment: Any,
+    compute_dtype: Any,
+    out: Any,
+    return_lse: Any,
+    check: Any,
+) -> Any:
+    """`rocke_cupy.attention_varlen` on CuPy arrays."""
+    checks.check_shapes(q, k, v, None)
+    checks.check_flags(return_lse=return_lse, check=check)
+    starts_q = lengths.length_array("cu_seqlens_q", cu_seqlens_q)
+    starts_k = lengths.length_array("cu_seqlens_k", cu_seqlens_k)
+    lengths.check_packing(starts_q, starts_k)
+    longest = lengths.check_max_seqlens(max_seqlen_q, max_seqlen_k)
+    rounding = checks.check_dtypes(q, k, v, compute_dtype, oracle=False)
+    scale = checks.check_scale(softmax_scale, q.shape[-1])
+    masks = checks.check_masks(causal, window_size, causal_alignment)
+    if out is not None:
+        checks.check_out(out, q)
+    checks.check_devices(q=q, k=k, v=v, out=out)
+    host_q = read(starts_q) if check or longest[0] is None else None
+    host_k = read(starts_k) if check else None
+    if host_q is not None and host_k is not None:
+        lengths.check_packed_values(host_q, host_k, q.shape[0], k.shape[0], longest)
+    if 0 in (q.shape[0], q.shape[1]):
+        return _empty(q, out, (q.shape[1], q.shape[0]), return_lse)
+    problem = checks.Problem(
+        # One more entry than sequences: the rows past the last one, which see no key.
+        batch=len(starts_q),
+        seqlen_q=longest_rows(host_q, q.shape[0]),
+        seqlen_kv=k.shape[0] if longest[1] is None else min(longest[1], k.shape[0]),
+        num_query_heads=q.shape[1],
+        num_kv_heads=k.shape[1],
+        head_dim=q.shape[-1],
+        dtype=q.dtype,
+        compute_dtype=rounding,
+        scale=scale,
+        masks=masks,
+        varlen=True,
+    )
+    plan = prepare(problem, PACKED_AXES, q, k, v, out, return_lse=bool(return_lse))
+    return plan.run(
+        q, k, v, out,
+        cu_seqlens_q=on_device(starts_q, host_q, plan.device_id, "cu_seqlens_q"),
+        cu_seqlens_k=on_device(starts_k, host_k, plan.device_id, "cu_seqlens_k"),
+    )  # fmt: skip
+
+
+def longest_rows(starts_q: np.ndarray | None, tokens: int) -> int:
+    """Return the rows that the longest entry has, that of the rows past the last sequence too.
+
+    Unread boundaries leave open how many rows those are, so it may be any number.
+    """
+    if starts_q is None:
+        return tokens
+    return max(lengths.longest_sequence(starts_q), tokens - int(starts_q[-1]))
+
+
+def read(array: Any) -> np.ndarray:
+    """Return a host copy of a device array, or the host array itself."""
+    if checks.is_cupy(array):
+        import cupy
+
+        return cupy.asnumpy(array)
+    return array
+
+
+def on_device(array: Any, on_host: np.ndarray | None, device_id: int, name: str) -> Any:
+    """Return lengths as a contiguous int32 array on a device, as the kernels read them."""
+    import cupy
+
+    if checks.is_cupy(array):
+        if array.device.id != device_id:
+            raise ValueError(
+                f"q is on device {device_id} and {name} on device {array.device.id}: all must be "
+                "on one"
+            )
+        if array.dtype == np.int32 and array.flags.c_contiguous:
+            return array
+    # CuPy's own cast would compile a kernel, which takes longer than the way over the host.
+    with cupy.cuda.Device(device_id):
+        return cupy.asarray((read(array) if on_host is None else on_host).astype(np.int32))
+
+
+def _empty(q: Any, out: Any, lse_shape: tuple[int, ...], return_lse: Any) -> Any:
+    """Return results without any element, and launch nothing."""
+    import cupy
+
+    with cupy.cuda.Device(q.device.id):
+        out = cupy.ndarray(q.shape, q.dtype) if out is None else out
+        return (out, cupy.ndarray(lse_shape, np.float32)) if return_lse else out

@@ -1,0 +1,76 @@
+"""Kernel arguments in their exact C types: the structures of ``kernels_src/common/arguments.h``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ._arch import MAX_GRID_X, MAX_GRID_YZ
+from ._checks import Masks
+
+_STRIDES = np.dtype([("batch", np.int64), ("token", np.int64), ("head", np.int64)], align=True)
+
+SHAPE = np.dtype(
+    [
+        *((name, _STRIDES) for name in ("q", "k", "v", "o")),
+        *((name, np.int64) for name in ("lse_batch", "lse_head", "o_split", "lse_split")),
+        *((name, np.int32) for name in ("batch", "seqlen_q", "seqlen_kv")),
+        *((name, np.int32) for name in ("query_heads", "kv_heads")),
+        *((name, np.int32) for name in ("window_left", "window_right", "top_left")),
+        *((name, np.int32) for name in ("num_splits", "num_workgroups", "total_q", "reserved")),
+    ],
+    align=True,
+)
+"""``struct Shape``: everything that may differ between two calls of one binary."""
+
+
+def element_strides(array: Any, axes: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return the strides of an array's batch, token and head axes, in elements.
+
+    An axis of one element, or one that is not there (-1), is never stepped over: its stride is 0.
+    """
+    strides = []
+    for axis in axes:
+        if axis < 0 or array.shape[axis] <= 1:
+            strides.append(0)
+        else:
+            strides.append(array.strides[axis] // array.dtype.itemsize)
+    return strides[0], strides[1], strides[2]
+
+
+def pack_shape(
+    *,
+    strides: Mapping[str, tuple[int, int, int]],
+    masks: Masks,
+    **numbers: int,
+) -> Any:
+    """Return the ``Shape`` argument, a NumPy scalar; fields that are not named stay zero."""
+    shape = np.zeros((), SHAPE)
+    for name, values in strides.items():
+        shape[name] = values
+    shape["window_left"], shape["window_right"] = masks.left, masks.right
+    shape["top_left"] = masks.top_left
+    for name, number in numbers.items():
+        shape[name] = number
+    return shape[()]
+
+
+def fold_grid(x: int, y: int, z: int) -> tuple[int, int, int]:
+    """Return three axes with the product of the given ones, each within the hardware's limit.
+
+    The kernels count workgroups along the axes as one number, so only the product matters.
+    """
+    if x <= MAX_GRID_X and max(y, z) <= MAX_GRID_YZ:
+        return x, y, z
+    total = x * y * z
+    if total <= MAX_GRID_X:
+        return total, 1, 1
+    for outer in range(-(-total // MAX_GRID_X), MAX_GRID_YZ + 1):
+        if total % outer == 0:
+            return total // outer, outer, 1
+    raise ValueError(
+        f"the problem has {total:,} blocks of work, which no grid of up to {MAX_GRID_X:,} x "
+        f"{MAX_GRID_YZ:,} workgroups makes exactly: split the batch"
+    )

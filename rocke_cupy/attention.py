@@ -1,0 +1,194 @@
+"""The public functions: attention on arrays, of one length or packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from . import _checks as checks
+from . import _device, reference
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int | None, int | None] = (-1, -1),
+    kv_lens: Any = None,
+    causal_alignment: str = "bottom_right",
+    layout: str = "bshd",
+    compute_dtype: Any = None,
+    out: Any = None,
+    return_lse: bool = False,
+    check: bool = True,
+) -> Any:
+    """Softmax attention: ``softmax(softmax_scale * q @ k.T + mask) @ v`` for each head.
+
+    CuPy arrays are computed on their GPU, on CuPy's current stream. NumPy arrays are computed by
+    `rocke_cupy.reference`, under the same rules.
+
+    Parameters
+    ----------
+    q : array, (B, Sq, Hq, D)
+        Queries; (B, Hq, Sq, D) with ``layout="bhsd"``. Any strides. bfloat16
+        (``ml_dtypes.bfloat16``) or float16; float32 or float64 with `compute_dtype`. D is 1 to
+        256.
+    k, v : array, (B, Skv, Hkv, D)
+        Keys and values, of `q`'s dtype. Hq is a multiple of Hkv; query head h uses kv head
+        ``h // (Hq // Hkv)``.
+    softmax_scale : float, optional
+        Factor of the scores, 1/sqrt(D) by default.
+    causal : bool
+        Query i sees keys j <= i + Skv - Sq, so that the last query sees all keys.
+    window_size : (left, right)
+        Query i sees the keys from `left` before to `right` after its diagonal, both included.
+        -1 or None is unlimited.
+    kv_lens : int32 or int64 array or list, (B,), optional
+        Number of keys that each batch entry has, 0 to Skv. It takes the place of Skv for that
+        entry, in the diagonal too. Whatever `k` and `v` hold beyond it has no effect.
+    causal_alignment : {"bottom_right", "top_left"}
+        With "top_left", the diagonal is at j = i whatever the lengths; windows move along.
+    layout : {"bshd", "bhsd"}
+        Order of the axes of `q`, `k`, `v` and `out`.
+    compute_dtype : {"bfloat16", "float16"}, optional
+        What float32 and float64 inputs are rounded to for the products.
+    out : array, optional
+        Where to store the result: shape and dtype of `q`, any strides, no memory shared with the
+        inputs.
+    return_lse : bool
+        Also return the logarithm of the sum of the exponentials of the scores.
+    check : bool
+        Read `kv_lens` from the device, which waits for it, and refuse bad values. Without this
+        check, bad values are undefined behaviour.
+
+    Returns
+    -------
+    out : array
+        Shape and dtype of `q`. Rows that see no key are 0.
+    lse : array
+        Only with `return_lse`: float32, (B, Hq, Sq), natural logarithm; -inf for rows that see no
+        key.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The sentence names the argument, its value and the rule.
+    NotImplementedError
+        For what is not supported, another GPU included.
+
+    Notes
+    -----
+    NaN or Inf in a key that a row sees shows in that row. In a key that a mask hides from the row,
+    but that lies within the length, its effect is not specified.
+
+    Examples
+    --------
+    >>> import ml_dtypes, numpy as np, rocke_cupy
+    >>> rng = np.random.default_rng(0)
+    >>> q = rng.standard_normal((2, 5, 8, 64)).astype(ml_dtypes.bfloat16)
+    >>> k, v = (rng.standard_normal((2, 7, 2, 64)).astype(q.dtype) for _ in "kv")
+    >>> out, lse = rocke_cupy.attention(q, k, v, causal=True, return_lse=True)
+    >>> out.shape, out.dtype.name, lse.shape
+    ((2, 5, 8, 64), 'bfloat16', (2, 8, 5))
+
+    The last query sees all keys, causal or not:
+
+    >>> full = rocke_cupy.attention(q, k, v)
+    >>> bool((out[:, -1] == full[:, -1]).all())
+    True
+    """
+    flags = (
+        softmax_scale, causal, window_size, kv_lens is None, causal_alignment, layout,
+        compute_dtype, return_lse,
+    )  # fmt: skip
+    key = _device.plan_key(q, k, v, out, flags)
+    plan = _device.plans.get(key)
+    if plan is not None:
+        if kv_lens is not None:
+            kv_lens = _device.key_lengths(kv_lens, plan, check)
+        return plan.run(q, k, v, out, kv_lens)
+    run: Callable[..., Any] = reference.dense
+    if checks.check_library(q=q, k=k, v=v, out=out):
+        run = partial(_device.dense, key)
+    return run(
+        q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
+        kv_lens=kv_lens, causal_alignment=causal_alignment, layout=layout,
+        compute_dtype=compute_dtype, out=out, return_lse=return_lse, check=check,
+    )  # fmt: skip
+
+
+def attention_varlen(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    *,
+    max_seqlen_q: int | None = None,
+    max_seqlen_k: int | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int | None, int | None] = (-1, -1),
+    causal_alignment: str = "bottom_right",
+    compute_dtype: Any = None,
+    out: Any = None,
+    return_lse: bool = False,
+    check: bool = True,
+) -> Any:
+    """Softmax attention within each of the sequences packed one after another in the arrays.
+
+    Parameters
+    ----------
+    q : array, (tokens_q, Hq, D)
+        Queries of all sequences. Dtypes and strides as in `attention`.
+    k, v : array, (tokens_k, Hkv, D)
+        Keys and values of all sequences.
+    cu_seqlens_q, cu_seqlens_k : int32 or int64 array or list, (N + 1,)
+        Sequence n has the query tokens ``cu_seqlens_q[n]`` up to ``cu_seqlens_q[n + 1]``, and
+        likewise keys. Both start with 0 and never fall; the last value is at most the number of
+        tokens.
+    max_seqlen_q, max_seqlen_k : int, optional
+        Longest sequence, or more. Without `max_seqlen_q` it is computed, which reads
+        `cu_seqlens_q` from the device.
+    softmax_scale, causal, window_size, causal_alignment, compute_dtype, out, return_lse
+        As in `attention`; the diagonal is that of the sequence.
+    check : bool
+        Read the boundaries from the device, which waits for it, and refuse bad ones and a too
+        small `max_seqlen_q` or `max_seqlen_k`. Without this check, bad values are undefined
+        behaviour.
+
+    Returns
+    -------
+    out : array
+        Shape and dtype of `q`; 0 in rows that see no key and in rows past the last sequence.
+    lse : array
+        Only with `return_lse`: float32, (Hq, tokens_q), natural logarithm; -inf in such rows.
+
+    Raises
+    ------
+    ValueError, TypeError, NotImplementedError
+        As `attention`.
+
+    Examples
+    --------
+    >>> import ml_dtypes, numpy as np, rocke_cupy
+    >>> rng = np.random.default_rng(0)
+    >>> q, k, v = (rng.standard_normal((9, 4, 64)).astype(ml_dtypes.bfloat16) for _ in "qkv")
+    >>> out = rocke_cupy.attention_varlen(q, k, v, [0, 4, 9], [0, 4, 9], causal=True)
+    >>> alone = rocke_cupy.attention(q[None, 4:], k[None, 4:], v[None, 4:], causal=True)
+    >>> bool((out[4:] == alone[0]).all())
+    True
+    """
+    run: Callable[..., Any] = reference.packed
+    if checks.check_library(q=q, k=k, v=v, out=out):
+        run = _device.packed
+    return run(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k,
+        softmax_scale=softmax_scale, causal=causal, window_size=window_size,
+        causal_alignment=causal_alignment, compute_dtype=compute_dtype, out=out,
+        return_lse=return_lse, check=check,
+    )  # fmt: skip

@@ -1,0 +1,116 @@
+"""Joining results over parts of the keys into the result over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _checks as checks
+from ._dtypes import SHORT_NAMES, WIDE
+
+
+def merge_states(outs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bshd") -> Any:
+    """Merge attention results over disjoint sets of keys, exactly.
+
+    Parameters
+    ----------
+    outs : sequence of arrays
+        What `attention` or `attention_varlen` returned for each set of keys: equal shapes and
+        dtypes.
+    lses : sequence of arrays
+        The LSE that came with each: float32.
+    layout : {"bshd", "bhsd"}
+        As given to `attention`. Packed results have one order only.
+
+    Returns
+    -------
+    out : array
+        Shape and dtype of each of `outs`; 0 in rows that saw no key in any set.
+    lse : array
+        float32, shape of each of `lses`; -inf in such rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The sentence names the argument, its value and the rule.
+
+    Examples
+    --------
+    >>> import ml_dtypes, numpy as np, rocke_cupy
+    >>> rng = np.random.default_rng(0)
+    >>> q, k, v = (rng.standard_normal((1, 6, 2, 64)).astype(np.float16) for _ in "qkv")
+    >>> halves = [
+    ...     rocke_cupy.attention(q, k[:, keys], v[:, keys], return_lse=True)
+    ...     for keys in (slice(0, 3), slice(3, 6))
+    ... ]
+    >>> out, lse = rocke_cupy.merge_states(*zip(*halves))
+    >>> full, full_lse = rocke_cupy.attention(q, k, v, return_lse=True)
+    >>> bool(abs(out - full).max() < 2e-3), bool(abs(lse - full_lse).max() < 1e-6)
+    (True, True)
+    """
+    outs, lses = _checked(outs, lses, layout)
+    shares = np.stack(lses).astype(np.float64)
+    top = shares.max(axis=0)
+    unseen = np.isneginf(top)
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(shares - np.where(unseen, 0, top))
+        total = np.where(unseen, 1, weights.sum(axis=0))
+        lse = np.where(unseen, -np.inf, top + np.log(total)).astype(np.float32)
+        weights /= total
+    # The LSE has the head before the token.
+    token_axis = -2 if layout == "bhsd" else -3
+    merged = np.zeros(outs[0].shape)
+    for out, weight in zip(outs, weights, strict=True):
+        factor = weight[..., None] if token_axis == -2 else weight.swapaxes(-1, -2)[..., None]
+        # A part in which a row saw no key has no say, whatever its out holds.
+        merged += np.where(factor == 0, 0, out.astype(np.float64) * factor)
+    return merged.astype(outs[0].dtype), lse
+
+
+def _checked(outs: Sequence[Any], lses: Sequence[Any], layout: str) -> tuple[list[Any], list[Any]]:
+    outs, lses = list(outs), list(lses)
+    if not outs or len(outs) != len(lses):
+        raise ValueError(
+            f"outs has {len(outs)} arrays and lses has {len(lses)}: there must be one of each for "
+            "each set of keys, at least one"
+        )
+    checks.check_layout(layout)
+    named = {f"outs[{i}]": a for i, a in enumerate(outs)}
+    named_lses = {f"lses[{i}]": a for i, a in enumerate(lses)}
+    if checks.check_library(**named, **named_lses):
+        raise NotImplementedError("outs are CuPy arrays: there is no kernel that merges them yet")
+    _check_outs(named, layout)
+    first = outs[0]
+    lse_shape = _lse_shape(first.shape, layout)
+    for name, lse in named_lses.items():
+        if lse.dtype != np.float32:
+            raise TypeError(f"{name}.dtype={lse.dtype} must be float32")
+        if lse.shape != lse_shape:
+            raise ValueError(
+                f"{name}.shape={lse.shape} must be {lse_shape} for outs[0].shape={first.shape}"
+            )
+    return outs, lses
+
+
+def _check_outs(outs: dict[str, Any], layout: str) -> None:
+    first = outs["outs[0]"]
+    if first.ndim not in (3, 4) or (first.ndim == 3 and layout != "bshd"):
+        raise ValueError(
+            f"outs[0].shape={first.shape} with layout={layout!r} must be what attention returns, "
+            "with 4 dimensions, or attention_varlen, with 3 and the default layout"
+        )
+    for name, out in outs.items():
+        if out.dtype not in SHORT_NAMES and out.dtype not in WIDE:
+            raise TypeError(f"{name}.dtype={out.dtype} must be one that attention returns")
+        if out.dtype != first.dtype:
+            raise TypeError(f"{name}.dtype={out.dtype} must equal outs[0].dtype={first.dtype}")
+        if out.shape != first.shape:
+            raise ValueError(f"{name}.shape={out.shape} must equal outs[0].shape={first.shape}")
+
+
+def _lse_shape(out_shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
+    if layout == "bhsd":
+        return out_shape[:-1]
+    return (*out_shape[:-3], out_shape[-2], out_shape[-3])

@@ -1,0 +1,176 @@
+"""Launching the kernel of a given spec on CuPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _checks as checks
+from . import _device as device
+from . import _lengths as lengths
+from ._arch import ARCH
+from ._plan import DENSE_AXES, PACKED_AXES, Plan, packing
+from .dense import supports_attention_dense
+from .spec import AttentionDenseSpec
+
+
+def run_attention_dense(
+    *,
+    spec: AttentionDenseSpec,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    scale: float,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_kv: Any = None,
+    kv_lens: Any = None,
+    return_lse: bool = False,
+    check: bool = True,
+    arch: str = ARCH,
+) -> Any:
+    """Launch the kernel of a spec on CuPy's current stream; it is compiled at its first use.
+
+    Parameters
+    ----------
+    spec : AttentionDenseSpec
+    q, out : cupy.ndarray, (batch, seqlen_q, num_query_heads, head_size)
+        With ``spec.varlen``, packed: (tokens, num_query_heads, head_size).
+    k, v : cupy.ndarray, (batch, seqlen_kv, num_kv_heads, head_size)
+        With ``spec.varlen``, packed: (tokens, num_kv_heads, head_size).
+    scale : float
+        Factor of the scores.
+    cu_seqlens_q, cu_seqlens_kv : int32 array, (batch + 1,)
+        Boundaries of the packed sequences; given if and only if ``spec.varlen``.
+    kv_lens : int32 array, (batch,)
+        Keys of each batch entry; given if and only if ``spec.key_lengths``.
+    return_lse : bool
+        Also return the LSE, as `rocke_cupy.attention` does.
+    check : bool
+        Read the lengths from the device and refuse bad ones.
+    arch : str
+
+    Returns
+    -------
+    out : cupy.ndarray
+        The array that was given.
+    lse : cupy.ndarray
+        Only with `return_lse`.
+
+    Raises
+    ------
+    NotImplementedError
+        If there is no kernel for the spec.
+    ValueError, TypeError
+        If the arrays are not what the spec says.
+    """
+    supported, why = supports_attention_dense(spec, arch=arch)
+    if not supported:
+        raise NotImplementedError(f"no kernel for this spec: {why}")
+    if not checks.check_library(q=q, k=k, v=v, out=out):
+        raise TypeError("q must be a cupy.ndarray: rocke_cupy.attention takes NumPy arrays")
+    checks.check_devices(q=q, k=k, v=v, out=out)
+    checks.check_flags(return_lse=return_lse, check=check)
+    _check_arrays(spec, q, k, v, out)
+    boundaries = _boundaries(spec, cu_seqlens_q, cu_seqlens_kv)
+    if (kv_lens is not None) != spec.key_lengths:
+        raise ValueError(
+            f"kv_lens must be given if and only if spec.key_lengths, which is {spec.key_lengths}"
+        )
+    rows = spec.seqlen_q
+    if boundaries:
+        rows = _check_boundaries(spec, boundaries, q.shape[0], k.shape[0], check)
+    plan = _plan(spec, rows, q, k, v, out, scale, return_lse)
+    if kv_lens is not None:
+        kv_lens = device.key_lengths(kv_lens, plan, check)
+    starts = [device.on_device(a, None, plan.device_id, name) for name, a in boundaries.items()]
+    return plan.run(q, k, v, out, kv_lens, *starts)
+
+
+def _check_arrays(spec: AttentionDenseSpec, q: Any, k: Any, v: Any, out: Any) -> None:
+    head_dim = spec.head_size
+    queries, keys = (spec.num_query_heads, head_dim), (spec.num_kv_heads, head_dim)
+    for name, array, length, tail in (
+        ("q", q, spec.seqlen_q, queries),
+        ("k", k, spec.seqlen_kv, keys),
+        ("v", v, spec.seqlen_kv, keys),
+        ("out", out, spec.seqlen_q, queries),
+    ):
+        lead = array.shape[:1] if spec.varlen else (spec.batch, length)
+        if array.shape != (*lead, *tail):
+            says = (("tokens", *tail)) if spec.varlen else (*lead, *tail)
+            raise ValueError(f"{name}.shape={array.shape} must be {says}, as the spec says")
+        wide = name == "out" and spec.float32_out
+        dtype = checks.FLOAT32 if wide else spec.dtype_ir
+        if array.dtype != dtype:
+            raise TypeError(f"{name}.dtype={array.dtype} must be {dtype}, as the spec says")
+    checks.check_out_memory(out)
+
+
+def _boundaries(spec: AttentionDenseSpec, cu_q: Any, cu_kv: Any) -> dict[str, Any]:
+    given = {"cu_seqlens_q": cu_q, "cu_seqlens_kv": cu_kv}
+    for name, starts in given.items():
+        if (starts is not None) != spec.varlen:
+            raise ValueError(
+                f"{name} must be given if and only if spec.varlen, which is {spec.varlen}"
+            )
+    if not spec.varlen:
+        return {}
+    arrays = {name: lengths.length_array(name, starts) for name, starts in given.items()}
+    for name, starts in arrays.items():
+        lengths.check_length_array(name, starts, spec.batch + 1, "one more than the spec's batch")
+    return arrays
+
+
+def _check_boundaries(
+    spec: AttentionDenseSpec, starts: dict[str, Any], tokens_q: int, tokens_kv: int, check: bool
+) -> int:
+    """Check the values, and return how many rows the longest entry has."""
+    if not check:
+        return device.longest_rows(None, tokens_q)
+    on_host = {name: device.read(array) for name, array in starts.items()}
+    for name, tokens, longest in (
+        ("cu_seqlens_q", tokens_q, spec.seqlen_q),
+        ("cu_seqlens_kv", tokens_kv, spec.seqlen_kv),
+    ):
+        side = name.removeprefix("cu_seqlens_")
+        lengths.check_cu_seqlens(name, on_host[name], tokens, side[0])
+        lengths.check_longest(f"spec.seqlen_{side}", longest, on_host[name], name)
+    return device.longest_rows(on_host["cu_seqlens_q"], tokens_q)
+
+
+def _plan(
+    spec: AttentionDenseSpec,
+    rows: int,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    scale: float,
+    return_lse: bool,
+) -> Plan:
+    axes = PACKED_AXES if spec.varlen else DENSE_AXES["bshd"]
+    arrays = {"q": q, "k": k, "v": v, "out": out}
+    for name, reason in packing(arrays, axes).items():
+        raise ValueError(f"{name} must be as the kernel reads it: {reason}")
+    if spec.varlen:
+        # The rows past the last sequence are an entry too; see find_sequence in the kernel.
+        spec = spec.replace(batch=spec.batch + 1, seqlen_q=rows, ragged=True)
+    problem = checks.Problem(
+        batch=spec.batch,
+        seqlen_q=rows,
+        seqlen_kv=spec.seqlen_kv,
+        num_query_heads=spec.num_query_heads,
+        num_kv_heads=spec.num_kv_heads,
+        head_dim=spec.head_size,
+        dtype=out.dtype,
+        compute_dtype=spec.dtype_ir,
+        scale=checks.check_scale(scale, spec.head_size),
+        masks=checks.Masks(
+            spec.sliding_window - 1 if spec.sliding_window else checks.UNLIMITED,
+            0 if spec.causal else spec.window_right if spec.window_right >= 0 else checks.UNLIMITED,
+            spec.causal_alignment == "top_left",
+        ),
+        varlen=spec.varlen,
+        key_lengths=spec.key_lengths,
+    )
+    return Plan(problem, spec, axes, arrays, return_lse=return_lse)

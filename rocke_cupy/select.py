@@ -1,0 +1,103 @@
+"""From a problem to the kernel that shall solve it: pure functions, with their reasons.
+
+Only three choices depend on a shape, so for one dtype, head dim and mask at most `SHAPE_CHOICES`
+binaries exist, whatever is asked for: query heads packed or not, keys split or not, keys of a head
+within 4 GiB or not. `rocke_cupy.compile` builds them.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from ._arch import COMPUTE_UNITS
+from ._checks import UNLIMITED, Problem
+from ._dtypes import SHORT_NAMES
+from .spec import BLOCK_M, AttentionDenseSpec
+
+SHAPE_CHOICES = ("pack_gqa", "num_splits", "wide_kv")
+
+MIN_KEYS_PER_SPLIT = 1024
+"""A split costs a pass over its partial results; with 16 tiles of keys it is worth one."""
+
+MAX_SPLITS = 32
+"""Partial results are float32: more splits would move more bytes than the keys they share."""
+
+
+def select(
+    problem: Problem, *, wide_kv: bool = False, num_splits: int | None = None
+) -> AttentionDenseSpec:
+    """Return the spec for a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        A checked call with at least one output element.
+    wide_kv : bool
+        The keys of one head span 4 GiB or more.
+    num_splits : int, optional
+        Parts to cut the keys into, when the caller insists.
+    """
+    masks = problem.masks
+    causal = masks.right == 0
+    pack_gqa = packs_heads(problem)
+    return AttentionDenseSpec(
+        batch=problem.batch,
+        seqlen_q=problem.seqlen_q,
+        # A spec has at least one key; the kernel gets the true number at run time.
+        seqlen_kv=max(problem.seqlen_kv, 1),
+        num_query_heads=problem.num_query_heads,
+        num_kv_heads=problem.num_kv_heads,
+        head_size=problem.head_dim,
+        causal=causal,
+        dtype=SHORT_NAMES[problem.compute_dtype],
+        sliding_window=0 if masks.left >= UNLIMITED else masks.left + 1,
+        # All lengths come out of one binary; the field only lifts the spec's limits on them.
+        ragged=True,
+        varlen=problem.varlen,
+        causal_alignment="top_left" if masks.top_left else "bottom_right",
+        window_right=-1 if causal or masks.right >= UNLIMITED else masks.right,
+        key_lengths=problem.key_lengths,
+        float32_out=problem.dtype != problem.compute_dtype,
+        num_splits=splits(problem, pack_gqa) if num_splits is None else num_splits,
+        pack_gqa=pack_gqa,
+        # One kv head's blocks stay on one die, whose L2 then holds its keys, and the long rows
+        # of a causal triangle start first, so that none is left at the end.
+        work_order="xcd",
+        wide_kv=wide_kv,
+    )
+
+
+def packs_heads(problem: Problem) -> bool:
+    """Return whether the query heads of a group shall share the rows of a tile.
+
+    One decoded token of eight heads then fills eight rows of one block, not one row of eight. A
+    tile of packed rows spans fewer tokens, so its mask is as cheap; but each row's address is
+    computed, which is worth it only if blocks are saved, a quarter of them at least.
+    """
+    group = problem.num_query_heads // problem.num_kv_heads
+    if group == 1:
+        return False
+    packed = -(-problem.seqlen_q * group // BLOCK_M)
+    separate = -(-problem.seqlen_q // BLOCK_M) * group
+    return 4 * packed <= 3 * separate
+
+
+def splits(problem: Problem, pack_gqa: bool) -> int:
+    """Return how many parts the keys are cut into, so that all compute units have work.
+
+    Packed sequences are not split: their lengths differ, and the longest says little.
+    """
+    if problem.varlen:
+        return 1
+    group = problem.num_query_heads // problem.num_kv_heads if pack_gqa else 1
+    blocks = -(-problem.seqlen_q * group // BLOCK_M)
+    items = blocks * (problem.num_query_heads // group) * problem.batch
+    visible = min(problem.seqlen_kv, problem.masks.left + problem.masks.right + BLOCK_M)
+    wanted = COMPUTE_UNITS // items
+    return max(1, min(wanted, visible // MIN_KEYS_PER_SPLIT, MAX_SPLITS))
+
+
+def variants_of_shape(spec: AttentionDenseSpec) -> list[AttentionDenseSpec]:
+    """Return one spec for each binary that other shapes could select in place of ``spec``'s."""
+    choices = itertools.product((False, True), (1, 2), (False, True))
+    return [spec.replace(**dict(zip(SHAPE_CHOICES, choice, strict=True))) for choice in choices]
