@@ -1,0 +1,92 @@
+"""Run a Python program with the virtual MI355X: ``python -m rocke_cupy.emulator SCRIPT [ARGS]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+
+from rocke_cupy import _cache
+from rocke_cupy.emulator import cupy_imports, rocm_tools, virtual_root
+
+_PROGRAM = "python -m rocke_cupy.emulator"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prepare the virtual device and become the Python process that has it."""
+    options, program = _parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        version = rocm_tools.chosen_version(options.rocm)
+        root = virtual_root.prepare(version)
+        environment = virtual_root.environment(
+            root, version, memory=options.memory, schedule=options.schedule
+        )
+    except KeyboardInterrupt:
+        print("rocke_cupy: interrupted; the next run goes on from there", file=sys.stderr)
+        return 130
+    except (
+        rocm_tools.ToolsError,
+        cupy_imports.CupyMissing,
+        _cache.CacheError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        print(f"rocke_cupy: {error}", file=sys.stderr)
+        return 1
+    sys.stdout.flush()
+    interpreter = [sys.executable, *subprocess._args_from_interpreter_flags()]
+    os.execve(sys.executable, interpreter + program, environment)
+
+
+def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM,
+        usage=f"{_PROGRAM} [--rocm VERSION] [--memory MODE] [--schedule ORDER] "
+        "(SCRIPT | -m MODULE | -c CODE) [ARGS ...]",
+        description="Run a Python program with a virtual MI355X: CuPy finds the device, hipRTC "
+        "compiles for it, and kernels are executed by an emulator.",
+    )
+    parser.add_argument(
+        "--rocm",
+        choices=rocm_tools.VERSIONS,
+        help=f"ROCm version of the compiler (default: ${rocm_tools.VERSION_VARIABLE}, else 7.0)",
+    )
+    parser.add_argument(
+        "--memory",
+        choices=("lazy", "eager"),
+        help="whether loads arrive as late as the wait counters allow (default) or at once",
+    )
+    parser.add_argument(
+        "--schedule",
+        choices=("lockstep", "to_barrier", "random"),
+        help="the order in which the waves of a workgroup run (default: lockstep)",
+    )
+    parser.add_argument(
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="SCRIPT | -m MODULE | -c CODE",
+        help="what Python runs, with its arguments",
+    )
+    own, program = _split(arguments)
+    options = parser.parse_args(own)
+    if not program:
+        parser.error("a SCRIPT, -m MODULE or -c CODE is missing")
+    if program[0] in ("-m", "-c") and len(program) == 1:
+        parser.error(f"{program[0]} needs an argument")
+    return options, program
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split our options from the program: at the first -m, -c or word that is no option's value."""
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        if word in ("-m", "-c", "-") or not word.startswith("-"):
+            break
+        index += 2 if word in ("--rocm", "--memory", "--schedule") else 1
+    return arguments[:index], arguments[index:]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

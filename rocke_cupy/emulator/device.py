@@ -1,0 +1,297 @@
+"""The Python half of the virtual device: modules and launches that the HIP stand-in hands over.
+
+The stand-in imports this module, in whatever process it runs, when it first needs it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import functools
+import itertools
+import os
+import traceback
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rocke_cupy.emulator import _hip_abi as abi
+from rocke_cupy.emulator import device_libraries
+from rocke_cupy.emulator import program as programs
+from rocke_cupy.emulator import run as emulator
+from rocke_cupy.emulator.code_images import BadImage, code_object_at
+from rocke_cupy.emulator.kernel_arguments import hidden_arguments
+from rocke_cupy.emulator.progress import Progress
+from rocke_cupy.emulator.virtual_root import MEMORY_VARIABLE, ROOT_VARIABLE, SCHEDULE_VARIABLE
+
+reports: deque = deque(maxlen=100)
+"""The reports of the last launches, the newest last."""
+
+
+@dataclass(frozen=True)
+class _Settings:
+    memory: str
+    schedule: str
+    quantum: int = 16
+    seed: int = 0
+    races: bool = True
+    workgroups: Iterable[int] | None = None
+    threads: int | None = None
+    execute: bool = True
+
+
+_settings = _Settings(
+    memory=os.environ.get(MEMORY_VARIABLE) or "lazy",
+    schedule=os.environ.get(SCHEDULE_VARIABLE) or "lockstep",
+)
+
+
+def active() -> bool:
+    """Say whether this process runs with the virtual device."""
+    return ROOT_VARIABLE in os.environ
+
+
+class configure:  # noqa: N801 (used like a function)
+    """Set how the launches that follow are executed.
+
+    As a context manager it restores the former settings at the end. Arguments left out keep their
+    setting. `memory`, `schedule`, `quantum`, `seed`, `races`, `workgroups` and `threads` are those
+    of `rocke_cupy.emulator.run`.
+
+    Parameters
+    ----------
+    execute : bool
+        False: launches are checked as always, then nothing is executed. For measuring what a call
+        costs on the host; results are whatever the memory held.
+    """
+
+    def __init__(
+        self,
+        *,
+        memory: str | None = None,
+        schedule: str | None = None,
+        quantum: int | None = None,
+        seed: int | None = None,
+        races: bool | None = None,
+        workgroups: Iterable[int] | None = None,
+        threads: int | None = None,
+        execute: bool | None = None,
+    ):
+        _check("memory", memory, ("lazy", "eager"))
+        _check("schedule", schedule, ("lockstep", "to_barrier", "random"))
+        changes = {name: value for name, value in locals().items() if name in _NAMES}
+        self._before = _settings
+        _use(replace(_settings, **{k: v for k, v in changes.items() if v is not None}))
+
+    def __enter__(self) -> configure:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _use(self._before)
+
+
+_NAMES = frozenset(_Settings.__dataclass_fields__)
+
+
+def _check(name: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    if value is not None and value not in allowed:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(allowed)}")
+
+
+def _use(settings: _Settings) -> None:
+    global _settings
+    _settings = settings
+    if _library is not None:
+        ctypes.c_int.in_dll(_library, "rocke_execute").value = int(settings.execute)
+
+
+class _Refused(Exception):  # noqa: N818 (not an error of ours: it becomes a HIP status)
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class _Module:
+    program: Any
+    kernels: list[str]
+
+
+_modules: dict[int, _Module] = {}
+_module_ids = itertools.count(1)
+
+
+def _load_module(image: int, module: Any) -> None:
+    try:
+        code = code_object_at(image)
+        program = programs.load(code)
+    except BadImage as error:
+        raise _Refused(error.status, str(error)) from error
+    module[0] = identity = next(_module_ids)
+    _modules[identity] = _Module(program, list(program.kernels))
+
+
+def _unload_module(module: int) -> None:
+    _modules.pop(module, None)
+
+
+def _find_function(module: int, name: bytes, info: Any) -> None:
+    found = _modules[module]
+    kernel = found.program.kernels.get(name.decode())
+    if kernel is None:
+        known = ", ".join(found.kernels[:8]) or "none"
+        raise _Refused(abi.NOT_FOUND, f"there is no kernel {name.decode()!r}; there are: {known}")
+    info[0] = abi.FunctionInfo(
+        module=module,
+        kernel=found.kernels.index(name.decode()),
+        max_threads=kernel.max_flat_workgroup_size,
+        static_lds=kernel.group_segment_fixed_size,
+        scratch_bytes=kernel.private_segment_fixed_size,
+        vector_registers=kernel.vgpr_count,
+    )
+
+
+def _find_global(module: int, name: bytes, address: Any, size: Any) -> None:
+    symbol = _modules[module].program.symbols.get(name.decode())
+    if symbol is None:
+        raise _Refused(abi.NOT_FOUND, f"there is no variable {name.decode()!r} in the code object")
+    address[0], size[0] = symbol
+
+
+def _launch(pointer: Any) -> None:
+    launch = pointer.contents
+    module = _modules[launch.module]
+    name = module.kernels[launch.kernel]
+    kernel = module.program.kernels[name]
+    kernarg = _kernarg(kernel, launch)
+    settings = _settings
+    with Progress(name) as progress:
+        report = emulator.launch(
+            module.program,
+            name,
+            tuple(launch.grid),
+            tuple(launch.block),
+            kernarg,
+            _buffers(launch.device, kernel, kernarg),
+            shared_mem=launch.shared_bytes,
+            memory=settings.memory,
+            schedule=settings.schedule,
+            quantum=settings.quantum,
+            seed=settings.seed,
+            races=settings.races,
+            workgroups=settings.workgroups,
+            threads=settings.threads,
+            progress=progress,
+        )
+    reports.append(report)
+
+
+def _kernarg(kernel: Any, launch: abi.Launch) -> bytes:
+    """Return the kernel argument block as the hardware reads it, hidden arguments included."""
+    block = bytearray(kernel.kernarg_segment_size)
+    explicit = [argument for argument in kernel.args if not argument.hidden]
+    if launch.packed:
+        size = min(launch.packed_bytes, len(block))
+        block[:size] = ctypes.string_at(launch.packed, size)
+    elif launch.arguments:
+        for argument, source in zip(explicit, launch.arguments, strict=False):
+            value = ctypes.string_at(source, argument.size)
+            block[argument.offset : argument.offset + argument.size] = value
+    elif explicit:
+        raise _Refused(abi.INVALID_VALUE, f"the launch has no arguments, {len(explicit)} expected")
+    hidden_arguments(block, kernel, launch.grid, launch.block, launch.shared_bytes)
+    return bytes(block)
+
+
+_buffer_cache: dict[int, tuple[int, list]] = {}
+
+
+def _buffers(device: int, kernel: Any, kernarg: bytes) -> list:
+    """Return the memory that a launch may touch, named by the arguments that point to it."""
+    version = _library.rocke_allocations_version(device)
+    if _buffer_cache.get(device, (None,))[0] != version:
+        _buffer_cache[device] = _list_allocations(device)
+    buffers = list(_buffer_cache[device][1])
+    starts = [buffer.address for buffer in buffers]
+    for number, argument in enumerate(kernel.args):
+        if argument.value_kind != "global_buffer":
+            continue
+        address = int.from_bytes(kernarg[argument.offset : argument.offset + 8], "little")
+        index = bisect_right(starts, address) - 1
+        if index >= 0 and address < starts[index] + buffers[index].size:
+            buffers[index] = replace(
+                buffers[index], name=f"argument {number} ({buffers[index].size} bytes)"
+            )
+    return buffers
+
+
+def _list_allocations(device: int) -> tuple[int, list]:
+    version = ctypes.c_uint64()
+    capacity = _library.rocke_allocations(None, 0, device, version)
+    while True:
+        table = (abi.Allocation * max(1, capacity))()
+        count = _library.rocke_allocations(table, capacity, device, version)
+        if count <= capacity:
+            break
+        capacity = count
+    buffers = [
+        emulator.Buffer(entry.address, entry.size, f"an allocation of {entry.size} bytes")
+        for entry in table[:count]
+    ]
+    return version.value, buffers
+
+
+def _guard(function: Callable, interrupted: int = abi.UNKNOWN) -> Callable:
+    """Make a callback of `function`: exceptions become a HIP status with a sentence.
+
+    A KeyboardInterrupt is raised again in the script, right after the call into the stand-in;
+    `interrupted` is what that call returns.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> int:
+        try:
+            function(*arguments)
+            return abi.SUCCESS
+        except _Refused as error:
+            status, message = error.status, str(error)
+        except emulator.EmulationError as error:
+            status, message = abi.LAUNCH_FAILURE, str(error)
+        except device_libraries.NotSupported as error:
+            status, message = abi.NOT_SUPPORTED, str(error)
+        except KeyboardInterrupt:
+            _thread.interrupt_main()
+            status, message = interrupted, "interrupted"
+        except BaseException as error:
+            traceback.print_exc()
+            status, message = abi.UNKNOWN, f"the virtual device failed: {error!r}"
+        _library.rocke_set_message(message.encode())
+        return status
+
+    return call
+
+
+def _register(root: str) -> tuple[ctypes.CDLL, abi.Callbacks]:
+    library = abi.load(Path(root))
+    functions = {
+        "load_module": _guard(_load_module),
+        "unload_module": _guard(_unload_module, abi.SUCCESS),
+        "find_function": _guard(_find_function),
+        "find_global": _guard(_find_global),
+        "launch": _guard(_launch, abi.SUCCESS),
+        "matrix_product": _guard(device_libraries.matrix_product, abi.SUCCESS),
+        "random_seed": _guard(device_libraries.random_seed, abi.SUCCESS),
+        "random_draw": _guard(device_libraries.random_draw, abi.SUCCESS),
+    }
+    types = dict(abi.Callbacks._fields_)
+    callbacks = abi.Callbacks(**{name: types[name](f) for name, f in functions.items()})
+    library.rocke_register(callbacks)
+    return library, callbacks
+
+
+_library: Any = None
+if active():
+    _library, _callbacks = _register(os.environ[ROOT_VARIABLE])
