@@ -43,8 +43,3 @@ def compute_dtype_of(value: Any) -> np.dtype | None:
     if dtype not in SHORT_NAMES:
         raise ValueError(message)
     return dtype
-
-
-def smallest_epsilon(dtype: np.dtype) -> float:
-    """Return half the distance from 1 to the next number: the error of one rounding."""
-    return float(ml_dtypes.finfo(dtype).eps) / 2

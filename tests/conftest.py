@@ -1,0 +1,36 @@
+"""What all tests share: a generator that repeats, and the GPU, virtual or real, if there is one."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng(request):
+    """A random generator seeded by the test's name: a red test is red again."""
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+def _why_no_gpu():
+    try:
+        import cupy
+    except ImportError as error:
+        return f"no CuPy that works ({str(error).strip().splitlines()[-1]})"
+    return "" if cupy.cuda.is_available() else "CuPy finds no device"
+
+
+def pytest_collection_modifyitems(items):
+    gpu_tests = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu_tests and (why := _why_no_gpu()):
+        reason = f"{why}; run them by: python -m rocke_cupy.emulator -m pytest -m gpu"
+        for item in gpu_tests:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def cp():
+    """CuPy, for tests marked gpu."""
+    import cupy
+
+    return cupy
