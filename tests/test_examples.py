@@ -45,6 +45,21 @@ def check_similarity(text):
     np.testing.assert_allclose(printed_similarity(text), expected, rtol=0, atol=2e-3 + 5e-4)
 
 
+def wrong_attention(genuine, wrong):
+    """Return attention with a fault in it."""
+
+    def broken(q, k, v, *bounds, **options):
+        if wrong == "NaN":
+            return np.full_like(q, np.nan)
+        if wrong == "last key left out":
+            return genuine(q, k[:, :-1], v[:, :-1], **options)
+        if wrong == "scale of half the size":
+            return genuine(q, k, v, *bounds, softmax_scale=0.5 / q.shape[-1] ** 0.5, **options)
+        raise AssertionError(wrong)
+
+    return broken
+
+
 @pytest.fixture
 def example(monkeypatch):
     """Import an example as a module: example("sentence_similarity")."""
@@ -85,19 +100,33 @@ def test_sentence_similarity_sends_every_layer_of_every_sentence_through_attenti
 
 
 @needs_minilm
-@pytest.mark.parametrize("wrong", ["scale of 1/sqrt(64)", "last key left out", "NaN"])
+@pytest.mark.parametrize("wrong", ["scale of half the size", "last key left out", "NaN"])
 def test_sentence_similarity_fails_when_attention_is_wrong(example, monkeypatch, capsys, wrong):
     script = example("sentence_similarity")
-    genuine = rocke_cupy.attention
-
-    def broken(q, k, v, **options):
-        if wrong == "NaN":
-            return np.full_like(q, np.nan)
-        if wrong == "last key left out":
-            return genuine(q, k[:, :-1], v[:, :-1], **options)
-        return genuine(q, k, v, softmax_scale=1 / 8, **options)
-
-    monkeypatch.setattr(rocke_cupy, "attention", broken)
+    monkeypatch.setattr(rocke_cupy, "attention", wrong_attention(rocke_cupy.attention, wrong))
     monkeypatch.setattr(sys, "argv", ["sentence_similarity.py", "--numpy"])
+    assert script.main() == 1
+    assert "largest difference" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["hand_written_attention", "varlen_packing"])
+def test_example_on_numpy_arrays(name):
+    assert "largest difference" in run(name + ".py", "--numpy")
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "wrong"),
+    [
+        ("hand_written_attention", "attention", "scale of half the size"),
+        ("hand_written_attention", "attention", "NaN"),
+        ("varlen_packing", "attention_varlen", "scale of half the size"),
+        ("varlen_packing", "attention_varlen", "NaN"),
+    ],
+)
+def test_example_fails_when_attention_is_wrong(example, monkeypatch, capsys, name, function, wrong):
+    script = example(name)
+    genuine = getattr(rocke_cupy, function)
+    monkeypatch.setattr(rocke_cupy, function, wrong_attention(genuine, wrong))
+    monkeypatch.setattr(sys, "argv", [name + ".py", "--numpy"])
     assert script.main() == 1
     assert "largest difference" in capsys.readouterr().out
