@@ -1,0 +1,2 @@
+/* __half is built into hipRTC. */
+#pragma once
