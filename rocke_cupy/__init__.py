@@ -6,6 +6,7 @@ caller's arrays are CuPy's.
 
 from . import reference
 from ._build import KernelBuildError, KernelSource
+from ._config import compile, show_config
 from .attention import attention, attention_varlen
 from .dense import (
     attention_dense_block,
@@ -28,8 +29,10 @@ __all__ = [
     "attention_dense_signature",
     "attention_varlen",
     "build_attention_dense",
+    "compile",
     "merge_states",
     "reference",
     "run_attention_dense",
+    "show_config",
     "supports_attention_dense",
 ]

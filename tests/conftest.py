@@ -5,6 +5,8 @@ import zlib
 import numpy as np
 import pytest
 
+from rocke_cupy._config import _last_words
+
 
 @pytest.fixture
 def rng(request):
@@ -16,7 +18,7 @@ def _why_no_gpu():
     try:
         import cupy
     except ImportError as error:
-        return f"no CuPy that works ({str(error).strip().splitlines()[-1]})"
+        return f"CuPy cannot be imported: {_last_words(error)}"
     return "" if cupy.cuda.is_available() else "CuPy finds no device"
 
 

@@ -1,0 +1,22 @@
+"""``python -m rocke_cupy``: what this installation is and would run on."""
+
+from __future__ import annotations
+
+import argparse
+
+from ._config import show_config
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command of the package."""
+    parser = argparse.ArgumentParser(prog="python -m rocke_cupy", description=__doc__)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    config = commands.add_parser("config", help="print versions, device and folders (the default)")
+    config.set_defaults(run=lambda options: show_config())
+    parser.set_defaults(run=lambda options: show_config())
+    options = parser.parse_args(arguments)
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Building kernels ahead of their first use, and telling what they would run on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from typing import Any
+
+import numpy as np
+
+from . import _checks as checks
+from ._arch import device_arch
+from ._build import build
+from ._cache import cache_dir
+from ._coverage import check_covered
+from .dense import build_attention_dense
+from .select import select, variants_of_shape
+
+
+def compile(
+    head_dim: int,
+    dtype: Any,
+    *,
+    causal: bool = False,
+    window_size: tuple[int | None, int | None] = (-1, -1),
+    varlen: bool = False,
+    compute_dtype: Any = None,
+) -> tuple[str, ...]:
+    """Build all kernels that calls of one kind can need, whatever their shapes.
+
+    A kernel is otherwise built at its first use, which takes about a second. CuPy keeps the
+    result on disk, so a later process only loads it.
+
+    Parameters
+    ----------
+    head_dim : int
+    dtype : dtype
+        Of the arrays: bfloat16, float16, or float32 and float64 with `compute_dtype`.
+    causal, window_size, compute_dtype
+        As in `attention`. Only whether a side of the window is limited matters, not its width.
+    varlen : bool
+        For `attention_varlen`.
+
+    Returns
+    -------
+    names : tuple of str
+        The kernels that are ready now on CuPy's current device.
+    """
+    cupy = _cupy()
+    problem = _problem(head_dim, dtype, causal, window_size, varlen, compute_dtype)
+    check_covered(problem, {})
+    device_id = cupy.cuda.runtime.getDevice()
+    names = []
+    for spec in variants_of_shape(select(problem)):
+        source = build_attention_dense(spec)
+        build(source, device_id, spec)
+        names.append(source.name)
+    return tuple(names)
+
+
+def _cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(
+            f"building kernels needs CuPy for ROCm, `pip install rocke_cupy[rocm7]`, and ROCm 7: "
+            f"{_last_words(error)}"
+        ) from error
+    return cupy
+
+
+def _problem(
+    head_dim: int, dtype: Any, causal: Any, window_size: Any, varlen: bool, compute_dtype: Any
+) -> checks.Problem:
+    checks.check_flags(varlen=varlen)
+    like = np.zeros((1, 1, 1, head_dim), dtype)
+    checks.check_shapes(like, like, like, "bshd")
+    return checks.Problem(
+        batch=1,
+        seqlen_q=1,
+        seqlen_kv=1,
+        num_query_heads=1,
+        num_kv_heads=1,
+        head_dim=head_dim,
+        dtype=like.dtype,
+        compute_dtype=checks.check_dtypes(like, like, like, compute_dtype, oracle=False),
+        scale=1.0,
+        masks=checks.check_masks(causal, window_size, "bottom_right"),
+        varlen=varlen,
+    )
+
+
+def show_config() -> None:
+    """Print versions, device, arch and cache folder, and whether the device is a virtual one.
+
+    Examples
+    --------
+    >>> import rocke_cupy
+    >>> rocke_cupy.show_config()  # doctest: +ELLIPSIS
+    rocke_cupy ...
+    """
+    lines = {
+        "rocke_cupy": _version("rocke_cupy"),
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "ml_dtypes": _version("ml_dtypes"),
+        **_gpu_lines(),
+        "cache folder": _cache_line(),
+    }
+    width = max(map(len, lines))
+    for name, value in lines.items():
+        print(f"{name:<{width}}  {value}")
+
+
+def _gpu_lines() -> dict[str, str]:
+    try:
+        import cupy
+    except ImportError as error:
+        return {"CuPy": f"cannot be imported ({_last_words(error)})", "device": "none"}
+    lines = {"CuPy": cupy.__version__}
+    if not cupy.cuda.is_available():
+        return {**lines, "device": "none"}
+    device_id = cupy.cuda.runtime.getDevice()
+    properties = cupy.cuda.runtime.getDeviceProperties(device_id)
+    lines["ROCm"] = str(cupy.cuda.runtime.runtimeGetVersion())
+    lines["device"] = f"{device_id}, {properties['name'].decode()}"
+    try:
+        lines["arch"] = device_arch(device_id)
+    except (NotImplementedError, ValueError) as error:
+        lines["arch"] = str(error)
+    lines["virtual"] = "yes, an emulator: right results, no speed" if _is_virtual() else "no"
+    return lines
+
+
+def _last_words(error: Exception) -> str:
+    """Return the last line of a message that is not a frame drawn around it."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line for line in reversed(lines) if line.strip("=- ")), type(error).__name__)
+
+
+def _is_virtual() -> bool:
+    from .emulator import device
+
+    return device.active()
+
+
+def _cache_line() -> str:
+    try:
+        return str(cache_dir())
+    except OSError as error:
+        return str(error)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed, a checkout"
