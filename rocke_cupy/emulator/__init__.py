@@ -1,0 +1,12 @@
+"""A virtual MI355X: gfx950 machine code executed instruction by instruction.
+
+`run` executes a kernel of a code object on NumPy arrays; ``python -m rocke_cupy.emulator SCRIPT``
+runs a Python script on a virtual device. See docs/emulator.md.
+"""
+
+from rocke_cupy.emulator.memory import Buffer
+from rocke_cupy.emulator.program import Program, load
+from rocke_cupy.emulator.report import EmulationError, Race, Report
+from rocke_cupy.emulator.run import launch, run
+
+__all__ = ["Buffer", "EmulationError", "Program", "Race", "Report", "launch", "load", "run"]

@@ -1,0 +1,207 @@
+"""The compiled core: building it, its structures, its list of instructions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rocke_cupy.emulator.native import build_library
+
+LANES, VGPR_ROWS, SGPR_ROWS = 64, 512, 128
+
+_FOLDER = Path(__file__).with_name("core")
+_FLAGS = (
+    "-O3",
+    "-march=native",
+    # each operation rounds by itself, as the hardware's do
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    # lets comparisons become masks; nothing here looks at floating-point exceptions
+    "-fno-trapping-math",
+    "-fno-strict-aliasing",
+)
+
+OPERAND = np.dtype(
+    [
+        ("kind", "u1"),
+        ("mods", "u1"),
+        ("sel", "u1"),
+        ("width", "u1"),
+        ("index", "u2"),
+        ("type", "u1"),
+        ("unused", "u1"),
+        ("value", "u8"),
+    ],
+    align=True,
+)
+INSTRUCTION = np.dtype(
+    [
+        ("execute", "u8"),
+        ("lanes", "u8"),
+        ("op", "u2"),
+        ("n_dst", "u1"),
+        ("n_src", "u1"),
+        ("flags", "u4"),
+        ("target", "i4"),
+        ("offset", "i4"),
+        ("offset1", "i4"),
+        ("imm", "u4"),
+        ("dpp_ctrl", "u2"),
+        ("dpp_rows", "u1"),
+        ("dpp_banks", "u1"),
+        ("unit", "u4"),
+        ("queue", "u4"),
+        ("dst", OPERAND, 2),
+        ("src", OPERAND, 5),
+    ],
+    align=True,
+)
+"""One instruction record; core/machine.h has the same layout."""
+
+_u32, _u64, _i32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32
+
+
+class Launch(ctypes.Structure):
+    """What a machine runs; core/machine.h has the same layout."""
+
+    _fields_ = (
+        ("code", ctypes.c_void_p),
+        ("index_of_word", ctypes.c_void_p),
+        ("text_address", _u64),
+        ("text_words", _u64),
+        ("n_code", _u64),
+        ("buffer_start", ctypes.c_void_p),
+        ("buffer_end", ctypes.c_void_p),
+        ("buffer_writable", ctypes.c_void_p),
+        ("n_buffers", _u64),
+        ("workgroups", ctypes.c_void_p),
+        ("n_workgroups", _u64),
+        ("initial_s", ctypes.c_void_p),
+        ("id_sgpr", _i32 * 3),
+        ("grid", _u32 * 3),
+        ("block", _u32 * 3),
+        ("entry", _i32),
+        ("n_vgprs", _u32),
+        ("lds_size", _u32),
+        ("scratch_size", _u32),
+        ("mode", _u32),
+        ("lazy", _u32),
+        ("races", _u32),
+        ("schedule", _u32),
+        ("quantum", _u32),
+        ("threads", _u32),
+        ("work_item_dims", _u32),
+        ("seed", _u64),
+        ("max_instructions", _u64),
+    )
+
+
+class Fault(ctypes.Structure):
+    """Why a machine stopped."""
+
+    _fields_ = (
+        ("kind", _i32),
+        ("pc", _i32),
+        ("other_pc", _i32),
+        ("wave", _i32),
+        ("other_wave", _i32),
+        ("lane", _i32),
+        ("workgroup", _u32),
+        ("address", _u64),
+        ("text", ctypes.c_char * 480),
+    )
+
+
+class RaceRecord(ctypes.Structure):
+    """A collected race."""
+
+    _fields_ = (
+        ("pc", _i32),
+        ("other_pc", _i32),
+        ("wave", _i32),
+        ("other_wave", _i32),
+        ("workgroup", _u32),
+        ("address", _u32),
+        ("count", _u64),
+    )
+
+
+class _Op(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("form", ctypes.c_char_p),
+        ("format", ctypes.c_uint8),
+        ("unit", ctypes.c_uint8),
+        ("execute", ctypes.c_void_p),
+        ("lanes", ctypes.c_void_p),
+    )
+
+
+class Op(NamedTuple):
+    """A line of the semantics tables."""
+
+    index: int
+    name: str
+    form: str
+    format: int
+    unit: str
+
+
+UNITS = (
+    "none", "salu", "valu", "trans", "mfma", "lds", "vmem", "lds_dma", "smem", "branch", "wait",
+    "barrier",
+)  # fmt: skip
+"""Names of the execution units, in the order of core/machine.h."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Build the core if need be, load it and declare its functions."""
+    sources = sorted(_FOLDER.glob("**/*.c"))
+    depends = sorted([*_FOLDER.glob("**/*.h"), *_FOLDER.glob("**/*.inc")])
+    path = build_library(
+        "emulator_core", sources, depends=depends, flags=_FLAGS, link=("-lm", "-pthread")
+    )
+    core = ctypes.CDLL(str(path))
+    machine, address = ctypes.c_void_p, ctypes.c_void_p
+    signatures = {
+        "rocke_op": (ctypes.POINTER(_Op), _u32),
+        "rocke_sizes": (_u32, _u32),
+        "rocke_create": (machine, ctypes.POINTER(Launch)),
+        "rocke_destroy": (None, machine),
+        "rocke_work": (ctypes.c_int, machine, _u32, ctypes.c_double),
+        "rocke_stop": (None, machine),
+        "rocke_finished": (_u64, machine),
+        "rocke_fault": (ctypes.POINTER(Fault), machine),
+        "rocke_counts": (address, machine, _u32),
+        "rocke_bank_extra": (address, machine, _u32),
+        "rocke_bank_ideal": (address, machine, _u32),
+        "rocke_uninitialised": (address, machine, _u32),
+        "rocke_races": (ctypes.POINTER(RaceRecord), machine, _u32, ctypes.POINTER(_u32)),
+        "rocke_bytes": (None, machine, _u32, ctypes.POINTER(_u64)),
+        "rocke_step": (_i32, machine, address, address, address),
+    }
+    for name, (result, *arguments) in signatures.items():
+        function = getattr(core, name)
+        function.restype, function.argtypes = result, arguments
+    ours = (INSTRUCTION.itemsize, OPERAND.itemsize, *map(ctypes.sizeof, (Launch, Fault, RaceRecord)))
+    theirs = tuple(core.rocke_sizes(which) for which in range(len(ours)))
+    assert ours == theirs, f"structures of _core.py {ours} and core/machine.h {theirs} differ"
+    return core
+
+
+@functools.cache
+def ops() -> dict[str, Op]:
+    """Return the instructions that the core knows, by name without encoding suffix."""
+    found = {}
+    index = 0
+    while raw := library().rocke_op(index):
+        op = raw.contents
+        name = op.name.decode()
+        found[name] = Op(index, name, op.form.decode(), op.format, UNITS[op.unit])
+        index += 1
+    return found

@@ -1,0 +1,123 @@
+/* First reading of a vector table: each line becomes a lane function. list_lanes.h is the second. */
+#define V0(name)                                                                                                      \
+    static void lanes_##name(const Rows *r) { (void)r; }
+#define V1(name, D, A, expression)                                                                                    \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        DESTINATION;                                                                                                  \
+        ROW(a, 0);                                                                                                    \
+        FOR_LANES {                                                                                                   \
+            CALC_##A a = READ_##A(a);                                                                                 \
+            CALC_##D out = (CALC_##D)(expression);                                                                    \
+            WRITE_##D(out);                                                                                           \
+        }                                                                                                             \
+    }
+#define V2(name, D, A, B, expression)                                                                                 \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        DESTINATION;                                                                                                  \
+        ROW(a, 0);                                                                                                    \
+        ROW(b, 1);                                                                                                    \
+        FOR_LANES {                                                                                                   \
+            CALC_##A a = READ_##A(a);                                                                                 \
+            CALC_##B b = READ_##B(b);                                                                                 \
+            CALC_##D out = (CALC_##D)(expression);                                                                    \
+            WRITE_##D(out);                                                                                           \
+        }                                                                                                             \
+    }
+#define V3(name, D, A, B, C, expression)                                                                              \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        DESTINATION;                                                                                                  \
+        ROW(a, 0);                                                                                                    \
+        ROW(b, 1);                                                                                                    \
+        ROW(c, 2);                                                                                                    \
+        u32 imm = r->imm;                                                                                             \
+        (void)imm;                                                                                                    \
+        FOR_LANES {                                                                                                   \
+            CALC_##A a = READ_##A(a);                                                                                 \
+            CALC_##B b = READ_##B(b);                                                                                 \
+            CALC_##C c = READ_##C(c);                                                                                 \
+            CALC_##D out = (CALC_##D)(expression);                                                                    \
+            WRITE_##D(out);                                                                                           \
+        }                                                                                                             \
+    }
+/* VA2: the destination is also source c. */
+#define VA2(name, D, A, B, expression) V3(name, D, A, B, D, expression)
+/* VV3: a fourth source, VCC as a lane mask, that the text does not show. */
+#define VV3(name, D, A, B, C, expression)                                                                             \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        DESTINATION;                                                                                                  \
+        ROW(a, 0);                                                                                                    \
+        ROW(b, 1);                                                                                                    \
+        ROW(c, 2);                                                                                                    \
+        ROW(vcc, 3);                                                                                                  \
+        FOR_LANES {                                                                                                   \
+            CALC_##A a = READ_##A(a);                                                                                 \
+            CALC_##B b = READ_##B(b);                                                                                 \
+            CALC_##C c = READ_##C(c);                                                                                 \
+            u32 vcc = READ_m64(vcc);                                                                                  \
+            CALC_##D out = (CALC_##D)(expression);                                                                    \
+            WRITE_##D(out);                                                                                           \
+        }                                                                                                             \
+    }
+/* VM2, VM3: a lane mask beside the result; the expression sets `carry` to 0 or 1. */
+#define VM2(name, D, A, B, expression)                                                                                \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        DESTINATION;                                                                                                  \
+        ROW(a, 0);                                                                                                    \
+        ROW(b, 1);                                                                                                    \
+        u32 *mask = r->mask;                                                                                          \
+        FOR_LANES {                                                                                                   \
+            CALC_##A a = READ_##A(a);                                                                                 \
+            CALC_##B b = READ_##B(b);                                                                                 \
+            u32 carry = 0;                                                                                            \
+            CALC_##D out = (CALC_##D)(expression);                                                                    \
+            WRITE_##D(out);                                                                                           \
+            mask[i] = 0u - carry;                                                                                     \
+        }                                                                                                             \
+    }
+#define VM3(name, D, A, B, C, expression)                                                                             \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        DESTINATION;                                                                                                  \
+        ROW(a, 0);                                                                                                    \
+        ROW(b, 1);                                                                                                    \
+        ROW(c, 2);                                                                                                    \
+        u32 *mask = r->mask;                                                                                          \
+        FOR_LANES {                                                                                                   \
+            CALC_##A a = READ_##A(a);                                                                                 \
+            CALC_##B b = READ_##B(b);                                                                                 \
+            CALC_##C c = READ_##C(c);                                                                                 \
+            u32 carry = 0;                                                                                            \
+            CALC_##D out = (CALC_##D)(expression);                                                                    \
+            WRITE_##D(out);                                                                                           \
+            mask[i] = 0u - carry;                                                                                     \
+        }                                                                                                             \
+    }
+/* T1: as V1, on the transcendental unit. */
+#define T1(name, D, A, expression) V1(name, D, A, expression)
+/* W1..W3, WA2, WM3, WV3: as their V forms, with fp64 operands. */
+#define W1 V1
+#define W2 V2
+#define W3 V3
+#define WA2 VA2
+#define WM3 VM3
+#define WV3 VV3
+/* P1..P3: one half of a packed instruction: fp32 pairs (PF) and 16-bit pairs (PH). */
+#define PF1 V1
+#define PF2 V2
+#define PF3 V3
+#define PH1 V1
+#define PH2 V2
+#define PH3 V3
+#define PHA2 VA2
+/* C2: a comparison; the form v_cmpx_ also writes EXEC. */
+#define C2(name, A, B, expression)                                                                                    \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        ROW(a, 0);                                                                                                    \
+        ROW(b, 1);                                                                                                    \
+        u32 *mask = r->mask;                                                                                          \
+        FOR_LANES {                                                                                                   \
+            CALC_##A a = READ_##A(a);                                                                                 \
+            CALC_##B b = READ_##B(b);                                                                                 \
+            (void)a, (void)b;                                                                                         \
+            mask[i] = 0u - (u32)(expression);                                                                         \
+        }                                                                                                             \
+    }

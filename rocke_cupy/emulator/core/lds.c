@@ -1,0 +1,199 @@
+/* Race checks. An access spans the barrier epochs from its issue to the wait that covers it; two accesses of
+   different waves that overlap, one of them a write, race. All waves of a workgroup are in the same epoch, so it
+   is enough to compare each new access with the last write and the last reads of its dwords, and to look once
+   more when an access completes in a later epoch than it was issued in. */
+#include "lds.h"
+
+int lds_in_bounds(Wave *w, const Instruction *in, u64 exec, const u32 *address, u32 size) {
+    u32 limit = w->group->lds_size;
+    for (int i = 0; i < LANES; i++) {
+        if (!(exec >> i & 1) || (address[i] <= limit && limit - address[i] >= size)) continue;
+        fail(w, in, FAULT_LDS_BOUNDS, i, "LDS access of %u bytes at address %u is outside the %u bytes of the workgroup",
+             size, address[i], limit);
+        return 0;
+    }
+    return 1;
+}
+
+static void report_race(Wave *w, const Instruction *in, u32 other_pc, int other_wave, u32 address, const char *what) {
+    Group *g = w->group;
+    const Instruction *other = g->machine->code + other_pc;
+    if (g->machine->launch.races == 1) {
+        if (w->event == EVENT_ERROR) return;
+        fail(w, in, FAULT_RACE, -1, "LDS race: %s at LDS address %u, no barrier or wait in between", what, address);
+        fail_other(w, other, other_wave, address);
+        return;
+    }
+    i32 pc = position(w, in);
+    for (u32 k = 0; k < g->n_races; k++)
+        if (g->races[k].pc == pc && g->races[k].other_pc == (i32)other_pc) {
+            g->races[k].count++;
+            return;
+        }
+    if (g->n_races < MAX_RACES)
+        g->races[g->n_races++] =
+            (RaceRecord){pc, (i32)other_pc, (i32)w->index, other_wave, g->linear, address, 1};
+}
+
+/* The first of the waves in a mask. */
+static int first_wave(u32 waves) { return __builtin_ctz(waves); }
+
+static void check_read(Wave *w, const Pending *p, Shadow *s, u32 bytes, u32 address, u32 since) {
+    if (!(s->write_bytes & bytes) || s->write_epoch < since) return;
+    if (s->write_wave != w->index) report_race(w, p->in, s->write_pc, s->write_wave, address, "read of what another wave writes");
+    else if (s->write_epoch == IN_FLIGHT)
+        report_race(w, p->in, s->write_pc, s->write_wave, address, "read of LDS DMA that has not been waited for");
+}
+
+static void check_write(Wave *w, const Pending *p, Shadow *s, u32 bytes, u32 address, u32 since) {
+    u32 others = s->read_waves & ~(1u << w->index);
+    if (s->write_bytes & bytes && s->write_epoch >= since) {
+        if (s->write_wave != w->index)
+            report_race(w, p->in, s->write_pc, s->write_wave, address, "write over a write of another wave");
+        else if (s->write_epoch == IN_FLIGHT && !(p->lds_kind & LDS_DMA))
+            report_race(w, p->in, s->write_pc, s->write_wave, address, "write over LDS DMA that has not been waited for");
+    }
+    if (others && s->read_epoch >= since)
+        report_race(w, p->in, s->read_pc, first_wave(others), address, "write over what another wave reads");
+}
+
+static void mark_read(Wave *w, const Pending *p, Shadow *s, u32 epoch) {
+    u32 wave = 1u << w->index;
+    s->read_waves = (u16)(s->read_epoch == epoch ? s->read_waves | wave : wave);
+    s->read_epoch = (u16)epoch;
+    s->read_pc = (u32)position(w, p->in);
+}
+
+static void mark_write(Wave *w, const Pending *p, Shadow *s, u32 bytes, u32 epoch) {
+    int same = s->write_wave == w->index && s->write_epoch == epoch;
+    s->write_bytes = (u8)(same ? s->write_bytes | bytes : bytes);
+    s->write_wave = (u8)w->index;
+    s->write_epoch = (u16)epoch;
+    s->write_pc = (u32)position(w, p->in);
+}
+
+static void note_unwritten(Wave *w, const Pending *p) { w->group->uninitialised[position(w, p->in)]++; }
+
+static void visit_issued(Wave *w, Pending *p, Shadow *s, u32 bytes, u32 address) {
+    u32 epoch = p->epoch;
+    if (p->lds_kind & LDS_READ) {
+        if (!s->write_bytes) note_unwritten(w, p);
+        check_read(w, p, s, bytes, address, epoch);
+        mark_read(w, p, s, epoch);
+    }
+    if (p->lds_kind & (LDS_WRITE | LDS_DMA)) {
+        check_write(w, p, s, bytes, address, epoch);
+        mark_write(w, p, s, bytes, p->lds_kind & LDS_DMA ? IN_FLIGHT : epoch);
+    }
+}
+
+static void visit_completed(Wave *w, Pending *p, Shadow *s, u32 bytes, u32 address) {
+    u32 epoch = w->group->epoch;
+    if (p->lds_kind & LDS_DMA) {
+        int mine = s->write_epoch == IN_FLIGHT && s->write_wave == w->index && s->write_pc == (u32)position(w, p->in);
+        if (mine) s->write_epoch = (u16)epoch;
+        return;
+    }
+    if (p->lds_kind & LDS_READ) {
+        if (s->write_wave != w->index) check_read(w, p, s, bytes, address, p->epoch);
+        mark_read(w, p, s, epoch);
+    }
+    if (p->lds_kind & LDS_WRITE) {
+        check_write(w, p, s, bytes, address, p->epoch);
+        if (s->write_wave == w->index) s->write_epoch = (u16)epoch;
+    }
+}
+
+typedef void VisitFn(Wave *, Pending *, Shadow *, u32 bytes, u32 address);
+
+static void visit_words(Wave *w, Pending *p, VisitFn *visit) {
+    Shadow *shadow = w->group->shadow;
+    for (int part = 0; part < p->lds_parts; part++)
+        for (int i = 0; i < LANES; i++) {
+            if (!(p->exec >> i & 1)) continue;
+            u32 start = p->lds[i] + (u32)part * p->lds_step, end = start + p->lds_size;
+            if (!((start | end) & 3)) {
+                for (u32 a = start; a < end; a += 4) visit(w, p, &shadow[a >> 2], 15, a);
+                continue;
+            }
+            for (u32 a = start; a < end; a = (a & ~3u) + 4) {
+                u32 stop = (a & ~3u) + 4 < end ? (a & ~3u) + 4 : end;
+                u32 bytes = ((1u << (stop - a)) - 1) << (a & 3);
+                visit(w, p, &shadow[a >> 2], bytes, a);
+            }
+        }
+}
+
+void lds_issued(Wave *w, Pending *p) {
+    u64 bytes = (u64)__builtin_popcountll(p->exec) * p->lds_size * p->lds_parts;
+    if (p->lds_kind & LDS_READ) w->group->lds_read += bytes;
+    if (p->lds_kind & (LDS_WRITE | LDS_DMA)) w->group->lds_written += bytes;
+    if (w->group->machine->launch.races) visit_words(w, p, visit_issued);
+}
+
+void lds_completed(Wave *w, Pending *p) {
+    if (!w->group->machine->launch.races) return;
+    if (p->lds_kind & LDS_DMA || p->epoch != w->group->epoch) visit_words(w, p, visit_completed);
+}
+
+/* Epochs are 16 bits wide: before they run out, all but the accesses in flight become epoch 0. */
+void lds_forget_epochs(Group *g) {
+    for (u32 k = 0; k < (g->lds_size + 3) / 4; k++) {
+        Shadow *s = &g->shadow[k];
+        if (s->write_epoch != IN_FLIGHT) s->write_epoch = 0;
+        s->read_epoch = 0;
+    }
+    for (u32 k = 0; k < g->n_waves; k++)
+        for (int queue = 0; queue < QUEUES; queue++)
+            for (u32 n = 0; n < (queue == QUEUE_VM ? VM_SLOTS : queue == QUEUE_LDS ? LDS_SLOTS : SCALAR_SLOTS); n++)
+                g->waves[k].slots[queue][n].epoch = 0;
+    g->epoch = 1;
+}
+
+/* ---- bank conflicts: 64 banks of 4 bytes; lanes are served in phases (measured on gfx950, HipKittens) ---- */
+
+static u64 phase_lanes(u32 size, u32 phase) {
+    static const u32 quarter[2] = {0x0ff0f00f, 0xf00f0ff0}; /* lanes 0-3, 12-15, 20-27 and the others */
+    if (size <= 4) return ~0ull;
+    if (size <= 8) return 0xffffffffull << 32 * phase;
+    return (u64)quarter[phase & 1] << 32 * (phase >> 1);
+}
+
+static u32 phase_cycles(u64 lanes, const u32 *address, u32 size) {
+    u32 seen[64][16], used[64] = {0}, worst = 1;
+    for (int i = 0; i < LANES; i++) {
+        if (!(lanes >> i & 1)) continue;
+        for (u32 word = address[i] >> 2; word <= (address[i] + size - 1) >> 2; word++) {
+            u32 bank = word & 63, k = 0;
+            while (k < used[bank] && k < 16 && seen[bank][k] != word) k++;
+            if (k < used[bank]) continue;
+            if (k < 16) seen[bank][k] = word;
+            used[bank]++;
+            if (used[bank] > worst) worst = used[bank];
+        }
+    }
+    return worst;
+}
+
+void lds_count_banks(Wave *w, const Instruction *in, u64 exec, const u32 *address, u32 size) {
+    Group *g = w->group;
+    i32 pc = position(w, in);
+    BankCache *cache = &g->banks[pc];
+    u32 relative[LANES], origin = address[0] & ~3u;
+    for (int i = 0; i < LANES; i++) relative[i] = address[i] - origin;
+    if (!cache->valid || cache->exec != exec || memcmp(cache->relative, relative, sizeof relative)) {
+        u32 phases = size <= 4 ? 1 : size <= 8 ? 2 : 4;
+        cache->cycles = cache->ideal = 0;
+        for (u32 phase = 0; phase < phases; phase++) {
+            u64 lanes = exec & phase_lanes(size, phase);
+            if (!lanes) continue;
+            cache->cycles += phase_cycles(lanes, address, size);
+            cache->ideal++;
+        }
+        memcpy(cache->relative, relative, sizeof relative);
+        cache->exec = exec;
+        cache->valid = 1;
+    }
+    g->bank_extra[pc] += cache->cycles - cache->ideal;
+    g->bank_ideal[pc] += cache->ideal;
+}

@@ -1,0 +1,397 @@
+/* Running workgroups: waves in turn by a schedule, barriers, limits, faults, and the interface for Python. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "lanes.h"
+#include "lds.h"
+#include "machine_tables.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+float one_f32 = 1.0f, denormal_f32 = 0x1p-140f;
+
+/* ---- floating-point mode: rounding in bits 1:0, fp32 denormals in 5:4 (0 flushes both ways) ---- */
+
+void set_float_mode(u32 mode) {
+#if defined(__x86_64__)
+    static const u32 rounding[4] = {0x0000, 0x4000, 0x2000, 0x6000}; /* nearest, up, down, toward zero */
+    u32 denormals = mode >> 4 & 3;
+    u32 flush_sources = denormals & 1 ? 0 : 0x0040, flush_results = denormals & 2 ? 0 : 0x8000;
+    _mm_setcsr(0x1f80 | rounding[mode & 3] | flush_sources | flush_results);
+#else
+    (void)mode;
+#endif
+}
+
+/* ---- faults ---- */
+
+void fail(Wave *w, const Instruction *in, int kind, int lane, const char *format, ...) {
+    Machine *m = w->group->machine;
+    w->event = EVENT_ERROR;
+    if (__atomic_exchange_n(&m->failed, 1, __ATOMIC_SEQ_CST)) return; /* the first fault is the one to tell */
+    Fault *f = &m->fault;
+    f->kind = kind;
+    f->pc = position(w, in);
+    f->other_pc = f->other_wave = -1;
+    f->wave = (i32)w->index;
+    f->lane = lane;
+    f->workgroup = w->group->linear;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(f->text, sizeof f->text, format, arguments);
+    va_end(arguments);
+    m->stop = 1;
+}
+
+void fail_other(Wave *w, const Instruction *other, int other_wave, u64 address) {
+    Fault *f = &w->group->machine->fault;
+    if (f->wave != (i32)w->index || f->other_pc >= 0) return;
+    f->other_pc = position(w, other);
+    f->other_wave = other_wave;
+    f->address = address;
+}
+
+static void execute_unknown(Wave *w, const Instruction *in) { fail(w, in, FAULT_UNKNOWN, -1, "not modelled"); }
+
+/* ---- instruction tables ---- */
+
+static const Op *const TABLES[] = {scalar_ops, vector_ops, double_ops, convert_ops, packed_ops, compare_ops,
+                                   mfma_ops, lane_ops, ds_ops, buffer_ops, flat_ops, control_ops};
+
+const Op *find_op(u32 index) {
+    for (size_t t = 0; t < sizeof TABLES / sizeof *TABLES; t++)
+        for (const Op *op = TABLES[t]; op->name; op++)
+            if (index-- == 0) return op;
+    return NULL;
+}
+
+const Op *rocke_op(u32 index) { return find_op(index); }
+u32 rocke_sizes(u32 which) {
+    static const u32 sizes[] = {sizeof(Instruction), sizeof(Operand), sizeof(Launch), sizeof(Fault), sizeof(RaceRecord)};
+    return which < sizeof sizes / sizeof *sizes ? sizes[which] : 0;
+}
+
+static int is_plain(const Instruction *in) {
+    int special = FLAG_CLAMP | FLAG_MUL2 | FLAG_MUL4 | FLAG_DIV2 | FLAG_DPP;
+    return !(in->flags & (u32)special) && in->dst[0].sel == SEL_DWORD;
+}
+
+/* Copy the records of a program and bind each to its op; op 0xffff stops when it is reached. */
+static Instruction *bind(const Launch *l) {
+    Instruction *code = malloc((l->n_code + 1) * sizeof *code);
+    const Op *ops[4096] = {0};
+    u32 known = 0;
+    if (!code) return NULL;
+    while (known < 4096 && (ops[known] = find_op(known))) known++;
+    memcpy(code, l->code, l->n_code * sizeof *code);
+    for (u64 k = 0; k < l->n_code; k++) {
+        Instruction *in = &code[k];
+        in->execute = execute_unknown;
+        if (in->op >= known) continue;
+        const Op *op = ops[in->op];
+        in->execute = op->execute;
+        in->lanes = op->lanes;
+        in->unit = in->flags & FLAG_LDS ? UNIT_LDS_DMA : op->unit;
+        in->queue = op->unit == UNIT_LDS ? QUEUE_LDS : op->unit == UNIT_VMEM ? QUEUE_VM : op->unit == UNIT_SMEM ? QUEUE_SCALAR : QUEUES;
+        if (is_plain(in)) in->flags |= FLAG_PLAIN;
+    }
+    return code;
+}
+
+/* ---- workgroups ---- */
+
+static void start_wave(Group *g, Wave *w, u32 index) {
+    const Launch *l = &g->machine->launch;
+    memcpy(w->s, l->initial_s, sizeof w->s);
+    for (int axis = 0; axis < 3; axis++)
+        if (l->id_sgpr[axis] >= 0) w->s[l->id_sgpr[axis]] = g->id[axis];
+    for (u32 r = 0; r < l->n_vgprs; r++)
+        for (int i = 0; i < LANES; i++) w->v[r][i] = POISON;
+    u32 threads = l->block[0] * l->block[1] * l->block[2], live = 0;
+    u64 exec = 0;
+    for (u32 i = 0; i < LANES; i++) {
+        u32 t = index * LANES + i;
+        u32 x = t % l->block[0], y = t / l->block[0] % l->block[1], z = t / (l->block[0] * l->block[1]);
+        w->v[0][i] = x | y << 10 | z << 20; /* packed work-item ids */
+        if (t < threads) exec |= 1ull << i, live++;
+    }
+    set_pair(w->s, EXEC, exec);
+    w->group = g;
+    w->index = index;
+    w->pc = l->entry;
+    w->mode = l->mode;
+    w->scc = w->event = w->barriers = w->busy_v = w->busy_s = 0;
+    w->executed = 0;
+    w->state = WAVE_READY;
+    w->loop_branch = w->loop_target = -1;
+    memset(w->queue, 0, sizeof w->queue);
+    memset(w->tag_v, 0, sizeof w->tag_v);
+    memset(w->tag_s, 0, sizeof w->tag_s);
+    if (l->scratch_size)
+        for (u64 k = 0; k < (u64)l->scratch_size * LANES / 4; k++) ((u32 *)(void *)w->scratch)[k] = POISON;
+}
+
+static int start_group(Group *g) {
+    Machine *m = g->machine;
+    const Launch *l = &m->launch;
+    u64 next = __atomic_fetch_add(&m->next, 1, __ATOMIC_RELAXED);
+    if (next >= l->n_workgroups) return 0;
+    u32 id = l->workgroups[next];
+    g->linear = id;
+    g->id[0] = id % l->grid[0];
+    g->id[1] = id / l->grid[0] % l->grid[1];
+    g->id[2] = id / l->grid[0] / l->grid[1];
+    g->epoch = 1;
+    g->current = 0;
+    g->left = 0;
+    g->random = l->seed * 0x9e3779b97f4a7c15ull ^ (id + 1) * 0xbf58476d1ce4e5b9ull;
+    for (u32 k = 0; k < (l->lds_size + 3) / 4; k++) ((u32 *)(void *)g->lds)[k] = POISON;
+    if (l->races) memset(g->shadow, 0, (l->lds_size + 3) / 4 * sizeof *g->shadow);
+    for (u32 k = 0; k < g->n_waves; k++) start_wave(g, &g->waves[k], k);
+    g->active = 1;
+    return 1;
+}
+
+/* ---- turns ---- */
+
+static void run_wave(Group *g, Wave *w, u64 quantum) {
+    Machine *m = g->machine;
+    const Instruction *code = m->code;
+    u64 *counts = g->counts + (u64)w->index * m->launch.n_code, start = quantum;
+    w->event = EVENT_NONE;
+    set_float_mode(w->mode);
+    while (quantum > 0) {
+        const Instruction *in = code + w->pc;
+        if ((w->busy_v | w->busy_s) && !registers_ready(w, in)) break;
+        counts[w->pc]++;
+        quantum--;
+        w->pc++;
+        if (m->observe) m->observe(g, w, in);
+        in->execute(w, in);
+        if (w->event) break;
+    }
+    w->executed += start - quantum;
+}
+
+static void check_limit(Group *g, Wave *w) {
+    if (w->executed < g->machine->launch.max_instructions || w->event == EVENT_ERROR || w->event == EVENT_END) return;
+    const Instruction *in = g->machine->code + (w->loop_branch >= 0 ? w->loop_branch : w->pc);
+    fail(w, in, FAULT_HANG, -1, "no end after %llu instructions of one wave", (unsigned long long)w->executed);
+    if (w->loop_target >= 0) fail_other(w, g->machine->code + w->loop_target, (int)w->index, 0);
+}
+
+static void check_ends(Group *g, Wave *w) {
+    for (u32 k = 0; k < g->n_waves; k++) {
+        const Wave *other = &g->waves[k];
+        if (other->state != WAVE_ENDED || other == w || other->barriers == w->barriers) continue;
+        fail(w, g->machine->code + w->pc - 1, FAULT_BARRIER, -1,
+             "s_barrier mismatch: wave %u passed %u barriers until its end, wave %u passed %u", w->index, w->barriers,
+             other->index, other->barriers);
+        return;
+    }
+}
+
+/* Ended waves count as arrived. Returns 0 when no wave is left. */
+static int release_barrier(Group *g) {
+    u32 waiting = 0;
+    for (u32 k = 0; k < g->n_waves; k++) {
+        if (g->waves[k].state == WAVE_READY) return 1;
+        waiting += g->waves[k].state == WAVE_AT_BARRIER;
+    }
+    if (!waiting) return 0;
+    for (u32 k = 0; k < g->n_waves; k++)
+        if (g->waves[k].state == WAVE_AT_BARRIER) g->waves[k].state = WAVE_READY;
+    if (++g->epoch >= EPOCH_LIMIT) lds_forget_epochs(g);
+    return 1;
+}
+
+static u64 next_random(Group *g) {
+    g->random += 0x9e3779b97f4a7c15ull;
+    u64 x = g->random;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return x ^ x >> 31;
+}
+
+/* The wave whose turn it is and the length of the turn. */
+static Wave *choose(Group *g, u64 *quantum) {
+    const Launch *l = &g->machine->launch;
+    if (l->schedule == SCHEDULE_RANDOM) {
+        u64 r = next_random(g);
+        g->current = (u32)(r % g->n_waves);
+        *quantum = 1 + (r >> 32) % 64;
+    } else {
+        *quantum = l->schedule == SCHEDULE_LOCKSTEP ? l->quantum : 8192;
+    }
+    while (g->waves[g->current].state != WAVE_READY) g->current = (g->current + 1) % g->n_waves;
+    return &g->waves[g->current];
+}
+
+/* One turn of one wave. Returns 0 when the workgroup is done. */
+static int take_turn(Group *g) {
+    if (!release_barrier(g)) return 0;
+    u64 quantum;
+    Wave *w = choose(g, &quantum);
+    run_wave(g, w, quantum);
+    if (w->event == EVENT_BARRIER) w->state = WAVE_AT_BARRIER;
+    if (w->event == EVENT_END) {
+        w->state = WAVE_ENDED;
+        check_ends(g, w);
+    }
+    check_limit(g, w);
+    if (g->machine->launch.schedule == SCHEDULE_LOCKSTEP) g->current = (g->current + 1) % g->n_waves;
+    return 1;
+}
+
+static double seconds_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Run workgroups on one thread for about `seconds`. Returns 1 when there is more to do. */
+int rocke_work(Machine *m, u32 thread, double seconds) {
+    Group *g = &m->groups[thread];
+    double end = seconds_now() + seconds;
+#if defined(__x86_64__)
+    u32 saved = _mm_getcsr();
+#endif
+    int more = 1;
+    for (u32 turn = 1; !m->stop; turn++) {
+        if (!g->active && !start_group(g)) {
+            more = 0;
+            break;
+        }
+        if (!take_turn(g)) {
+            g->active = 0;
+            g->done++;
+            __atomic_fetch_add(&m->finished, 1, __ATOMIC_RELAXED);
+        }
+        if (turn % 64 == 0 && seconds_now() > end) break;
+    }
+#if defined(__x86_64__)
+    _mm_setcsr(saved);
+#endif
+    return more && !m->stop;
+}
+
+/* ---- life of a machine ---- */
+
+static void free_group(Group *g) {
+    for (u32 k = 0; g->waves && k < g->n_waves; k++) {
+        free(g->waves[k].v);
+        free(g->waves[k].scratch);
+        for (int queue = 0; queue < QUEUES; queue++) free(g->waves[k].slots[queue]);
+    }
+    free(g->waves);
+    free(g->lds);
+    free(g->shadow);
+    free(g->counts);
+    free(g->bank_extra);
+    free(g->bank_ideal);
+    free(g->uninitialised);
+    free(g->banks);
+}
+
+static int make_wave(Wave *w, const Launch *l) {
+    static const u32 slots[QUEUES] = {VM_SLOTS, LDS_SLOTS, SCALAR_SLOTS};
+    w->v = aligned_alloc(64, VGPR_ROWS * sizeof *w->v);
+    w->scratch = malloc((size_t)l->scratch_size * LANES + 64);
+    int fine = w->v && w->scratch;
+    for (int queue = 0; queue < QUEUES; queue++) {
+        w->slots[queue] = calloc(slots[queue], sizeof(Pending));
+        fine = fine && w->slots[queue];
+    }
+    return fine;
+}
+
+static int make_group(Machine *m, Group *g) {
+    const Launch *l = &m->launch;
+    g->machine = m;
+    g->n_waves = (l->block[0] * l->block[1] * l->block[2] + LANES - 1) / LANES;
+    g->lds_size = l->lds_size;
+    g->waves = aligned_alloc(64, (g->n_waves * sizeof *g->waves + 63) / 64 * 64);
+    if (!g->waves) return 0;
+    memset(g->waves, 0, g->n_waves * sizeof *g->waves);
+    g->lds = malloc(l->lds_size + 64);
+    g->shadow = calloc(l->lds_size / 4 + 1, sizeof *g->shadow);
+    g->counts = calloc(g->n_waves * l->n_code, sizeof *g->counts);
+    g->bank_extra = calloc(l->n_code, sizeof *g->bank_extra);
+    g->bank_ideal = calloc(l->n_code, sizeof *g->bank_ideal);
+    g->uninitialised = calloc(l->n_code, sizeof *g->uninitialised);
+    g->banks = calloc(l->n_code, sizeof *g->banks);
+    int fine = g->lds && g->shadow && g->counts && g->bank_extra && g->bank_ideal && g->uninitialised && g->banks;
+    for (u32 k = 0; k < g->n_waves; k++) fine = make_wave(&g->waves[k], l) && fine;
+    return fine;
+}
+
+void rocke_destroy(Machine *m) {
+    for (u32 k = 0; m->groups && k < m->launch.threads; k++) free_group(&m->groups[k]);
+    free(m->groups);
+    free(m->records);
+    free(m);
+}
+
+Machine *rocke_create(const Launch *launch) {
+    Machine *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    m->launch = *launch;
+    m->records = bind(launch);
+    m->code = m->records;
+    m->groups = calloc(launch->threads, sizeof *m->groups);
+    int fine = m->records && m->groups;
+    for (u32 k = 0; fine && k < launch->threads; k++) fine = make_group(m, &m->groups[k]);
+    if (fine) return m;
+    rocke_destroy(m);
+    return NULL;
+}
+
+void rocke_stop(Machine *m) { m->stop = 1; }
+u64 rocke_finished(const Machine *m) { return __atomic_load_n(&m->finished, __ATOMIC_RELAXED); }
+const Fault *rocke_fault(const Machine *m) { return m->failed ? &m->fault : NULL; }
+
+/* ---- results of one thread ---- */
+
+const u64 *rocke_counts(const Machine *m, u32 thread) { return m->groups[thread].counts; }
+const u64 *rocke_bank_extra(const Machine *m, u32 thread) { return m->groups[thread].bank_extra; }
+const u64 *rocke_bank_ideal(const Machine *m, u32 thread) { return m->groups[thread].bank_ideal; }
+const u64 *rocke_uninitialised(const Machine *m, u32 thread) { return m->groups[thread].uninitialised; }
+const RaceRecord *rocke_races(const Machine *m, u32 thread, u32 *count) {
+    *count = m->groups[thread].n_races;
+    return m->groups[thread].races;
+}
+void rocke_bytes(const Machine *m, u32 thread, u64 out[4]) {
+    const Group *g = &m->groups[thread];
+    out[0] = g->lds_read, out[1] = g->lds_written, out[2] = g->global_read, out[3] = g->global_written;
+}
+
+/* ---- one instruction on a given register state, for tests of single instructions ---- */
+
+/* s: SGPR_ROWS scalars and SCC; v: VGPR_ROWS rows. Returns the record that would be executed next, or -1. */
+i32 rocke_step(Machine *m, u32 *s, u32 (*v)[LANES], u8 *lds) {
+    Group *g = &m->groups[0];
+    Wave *w = &g->waves[0];
+    g->linear = 0;
+    g->epoch = 1;
+    start_wave(g, w, 0);
+    memcpy(w->s, s, sizeof w->s);
+    w->scc = s[SGPR_ROWS];
+    memcpy(w->v, v, VGPR_ROWS * sizeof *w->v);
+    if (g->lds_size) memcpy(g->lds, lds, g->lds_size);
+#if defined(__x86_64__)
+    u32 saved = _mm_getcsr();
+#endif
+    run_wave(g, w, 1);
+    if (w->event != EVENT_ERROR) wait_counters(w, 0, 0);
+#if defined(__x86_64__)
+    _mm_setcsr(saved);
+#endif
+    memcpy(s, w->s, sizeof w->s);
+    s[SGPR_ROWS] = w->scc;
+    memcpy(v, w->v, VGPR_ROWS * sizeof *w->v);
+    if (g->lds_size) memcpy(lds, g->lds, g->lds_size);
+    return w->event == EVENT_ERROR ? -1 : w->pc;
+}

@@ -1,0 +1,103 @@
+/* Buffer instructions. A resource is base, record count and flags in four scalar registers; only raw buffers
+   (stride 0, no swizzle) are modelled. The range check counts the scalar offset: a dword is outside when
+   its offset >= num_records - soffset (ROCm/rocm-systems PR 10928, checked against gfx950).
+   Sources in the record: 0 data, 1 address, 2 resource, 3 scalar offset. */
+#include "../access.h"
+#include "../global.h"
+#include "../lds.h"
+#include "../machine_tables.h"
+
+typedef struct Resource {
+    u64 base;
+    i64 records;
+} Resource;
+
+static int read_resource(Wave *w, const Instruction *in, Resource *r) {
+    const u32 *s = &w->s[in->src[2].index];
+    u32 stride = s[1] >> 16 & 0x3fff;
+    if (stride || s[1] >> 31 || s[3] >> 23 & 1 || in->flags & FLAG_IDXEN) {
+        fail(w, in, FAULT_UNKNOWN, -1,
+             "buffer resource %08x %08x %08x %08x: stride, swizzle, thread ids and indices are not modelled", s[0], s[1], s[2],
+             s[3]);
+        return 0;
+    }
+    r->base = ((u64)(s[1] & 0xffff) << 32 | s[0]);
+    r->records = s[2];
+    return 1;
+}
+
+/* Host addresses and the number of registers inside the resource for each lane. */
+static int buffer_addresses(Wave *w, const Instruction *in, Pending *p, u32 size, int write) {
+    Resource r;
+    u32 row[LANES];
+    u64 inside = 0, whole = 0;
+    if (!read_resource(w, in, &r)) return 0;
+    u32 soffset = scalar32(w, &in->src[3]);
+    i64 limit = r.records - (i64)soffset;
+    address_row(w, &in->src[1], row);
+    for (int i = 0; i < LANES; i++) {
+        u64 offset = (u64)row[i] + (u32)in->offset;
+        u32 valid = 0;
+        for (u32 done = 0; done < size; done += 4) valid += (i64)(offset + done) < limit;
+        p->valid[i] = (u8)valid;
+        p->address[i] = r.base + soffset + offset;
+        if (size >= 4) p->address[i] &= ~3ull;
+        inside |= (u64)(valid > 0) << i;
+        whole |= (u64)(4 * valid >= size) << i;
+    }
+    inside &= p->exec;
+    if (!global_in_bounds(w, in, inside & whole, p->address, size, write)) return 0;
+    for (int i = 0; inside & ~whole && i < LANES; i++)
+        if ((inside & ~whole) >> i & 1 && !global_in_bounds(w, in, 1ull << i, p->address, 4u * p->valid[i], write)) return 0;
+    u64 bytes = (u64)__builtin_popcountll(inside) * size;
+    if (write) w->group->global_written += bytes;
+    else w->group->global_read += bytes;
+    return 1;
+}
+
+static void access_buffer(Wave *w, const Instruction *in, u32 size, int write, EffectFn *effect) {
+    Pending *p = issue(w, in, QUEUE_VM, 1, effect);
+    if (buffer_addresses(w, in, p, size, write)) {
+        if (in->src[0].kind == OPERAND_VGPR) capture(w, p, &in->src[0]);
+        p->lds_step = size;
+    }
+    issued(w, p);
+}
+
+/* With the lds modifier the data goes to LDS at M0 + offset + lane * size; the offset moves both addresses. */
+static void buffer_to_lds(Wave *w, const Instruction *in, u32 size) {
+    Pending *p = issue(w, in, QUEUE_VM, 1, copy_to_lds);
+    for (u32 i = 0; i < LANES; i++) p->lds[i] = w->s[M0] + (u32)in->offset + i * size;
+    if (buffer_addresses(w, in, p, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) {
+        p->lds_kind = LDS_DMA;
+        p->lds_size = (u8)size;
+        p->lds_parts = 1;
+    }
+    issued(w, p);
+}
+
+#define LOAD(name, registers, bytes, effect)                                                                          \
+    static void buffer_##name(Wave *w, const Instruction *in) {                                                       \
+        if (!(in->flags & FLAG_LDS)) access_buffer(w, in, bytes, 0, load_##effect);                                   \
+        else if (bytes >= 4 && bytes != 8) buffer_to_lds(w, in, bytes);                                               \
+        else fail(w, in, FAULT_UNKNOWN, -1, "LDS DMA of %d bytes a lane is not modelled", bytes);                     \
+    }
+#define STORE(name, registers, bytes, effect)                                                                         \
+    static void buffer_##name(Wave *w, const Instruction *in) { access_buffer(w, in, bytes, 1, store_##effect); }
+#define ATOMIC(name, type, registers, expression)                                                                     \
+    static void buffer_##name(Wave *w, const Instruction *in) { access_buffer(w, in, sizeof(type), 1, name); }
+#define SWAP(name, type, registers, data_registers) ATOMIC(name, type, registers, 0)
+#include "access.inc"
+#undef LOAD
+#undef STORE
+#undef ATOMIC
+#undef SWAP
+
+#define BUFFER_ROW(name, form) {#name, form, FORMAT_BUFFER, UNIT_VMEM, name, NULL},
+#define LOAD(name, registers, bytes, effect) BUFFER_ROW(buffer_##name, #registers ":")
+#define STORE(name, registers, bytes, effect) BUFFER_ROW(buffer_##name, ":" #registers)
+#define ATOMIC(name, type, registers, expression) BUFFER_ROW(buffer_##name, #registers ":" #registers)
+#define SWAP(name, type, registers, data_registers) BUFFER_ROW(buffer_##name, #registers ":" #data_registers)
+const Op buffer_ops[] = {
+#include "access.inc"
+    {0}};

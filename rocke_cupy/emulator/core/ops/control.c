@@ -1,0 +1,144 @@
+/* Program flow, waits, hardware registers and scalar loads. */
+#include "../arithmetic.h"
+#include "../global.h"
+#include "../machine_tables.h"
+
+void execute_nothing(Wave *w, const Instruction *in) { (void)w, (void)in; }
+
+static void s_endpgm(Wave *w, const Instruction *in) {
+    (void)in;
+    wait_counters(w, 0, 0);
+    w->event = w->event == EVENT_ERROR ? EVENT_ERROR : EVENT_END;
+}
+
+static void s_barrier(Wave *w, const Instruction *in) {
+    (void)in;
+    w->barriers++;
+    w->event = EVENT_BARRIER;
+}
+
+/* vmcnt is bits 3:0 and 15:14, expcnt 6:4 (nothing here uses it), lgkmcnt 11:8. */
+static void s_waitcnt(Wave *w, const Instruction *in) {
+    u32 lgkm = in->imm >> 8 & 15;
+    wait_counters(w, (in->imm & 15) | (in->imm >> 14 & 3) << 4, lgkm == 15 ? ~0u : lgkm);
+}
+
+static void take(Wave *w, const Instruction *in, i32 target) {
+    if (target < 0) {
+        fail(w, in, FAULT_UNKNOWN, -1, "branch to an address that is not the start of an instruction");
+        return;
+    }
+    if (target <= position(w, in)) {
+        w->loop_target = target;
+        w->loop_branch = position(w, in);
+    }
+    w->pc = target;
+}
+
+#define BRANCH(name, condition)                                                                                       \
+    static void name(Wave *w, const Instruction *in) {                                                                \
+        if (condition) take(w, in, in->target);                                                                       \
+    }
+BRANCH(s_branch, 1)
+BRANCH(s_cbranch_scc0, !w->scc)
+BRANCH(s_cbranch_scc1, w->scc)
+BRANCH(s_cbranch_vccz, pair(w->s, VCC) == 0)
+BRANCH(s_cbranch_vccnz, pair(w->s, VCC) != 0)
+BRANCH(s_cbranch_execz, exec_of(w) == 0)
+BRANCH(s_cbranch_execnz, exec_of(w) != 0)
+
+/* Code addresses are host addresses of the loaded image, so that s_getpc reaches its constants. */
+static u64 address_after(const Wave *w, const Instruction *in) {
+    return w->group->machine->launch.text_address + 4ull * (u32)in->offset;
+}
+static i32 record_at(const Wave *w, u64 address) {
+    const Launch *l = &w->group->machine->launch;
+    u64 word = (address - l->text_address) / 4;
+    return address < l->text_address || word >= l->text_words ? -1 : l->index_of_word[word];
+}
+static void s_getpc_b64(Wave *w, const Instruction *in) { set_pair(w->s, in->dst[0].index, address_after(w, in)); }
+static void s_setpc_b64(Wave *w, const Instruction *in) { take(w, in, record_at(w, scalar64(w, &in->src[0]))); }
+static void s_swappc_b64(Wave *w, const Instruction *in) {
+    u64 target = scalar64(w, &in->src[0]);
+    set_pair(w->s, in->dst[0].index, address_after(w, in));
+    take(w, in, record_at(w, target));
+}
+static void s_call_b64(Wave *w, const Instruction *in) {
+    set_pair(w->s, in->dst[0].index, address_after(w, in));
+    take(w, in, in->target);
+}
+
+static void s_trap(Wave *w, const Instruction *in) {
+    fail(w, in, FAULT_OTHER, -1, "the kernel trapped (a failed assert, __builtin_trap or an unreachable place)");
+}
+
+/* ---- hardware registers: simm16 is id (5:0), first bit (10:6), width - 1 (15:11) ---- */
+
+enum { HWREG_MODE = 1, HWREG_XCC_ID = 20 };
+
+static u32 field_mask(const Instruction *in) { return 0xffffffffu >> (31 - (in->imm >> 11 & 31)); }
+
+static void s_getreg_b32(Wave *w, const Instruction *in) {
+    u32 id = in->imm & 63, value = id == HWREG_MODE ? w->mode : w->group->linear % 8;
+    if (id != HWREG_MODE && id != HWREG_XCC_ID) {
+        fail(w, in, FAULT_UNKNOWN, -1, "hardware register %u is not modelled", id);
+        return;
+    }
+    w->s[in->dst[0].index] = value >> (in->imm >> 6 & 31) & field_mask(in);
+}
+
+static void set_mode(Wave *w, const Instruction *in, u32 value) {
+    if ((in->imm & 63) != HWREG_MODE) {
+        fail(w, in, FAULT_UNKNOWN, -1, "hardware register %u is not modelled", in->imm & 63);
+        return;
+    }
+    u32 shift = in->imm >> 6 & 31, mask = field_mask(in) << shift;
+    w->mode = (w->mode & ~mask) | (value << shift & mask);
+    set_float_mode(w->mode);
+}
+static void s_setreg_b32(Wave *w, const Instruction *in) { set_mode(w, in, scalar32(w, &in->src[0])); }
+
+/* ---- scalar loads. Sources in the record: 0 base, 1 scalar offset; the constant offset is `offset` ---- */
+
+static void effect_scalar_load(Wave *w, Pending *p) {
+    memcpy(&w->s[p->in->dst[0].index], (const void *)(uintptr_t)p->address[0], 4u * p->in->dst[0].width);
+}
+
+static void load_scalar(Wave *w, const Instruction *in) {
+    Pending *p = issue(w, in, QUEUE_SCALAR, 2, effect_scalar_load);
+    const Operand *s = &in->src[1];
+    u64 base = scalar64(w, &in->src[0]) + (s->kind == OPERAND_NONE ? 0 : scalar32(w, s));
+    p->address[0] = (base + (u64)(i64)in->offset) & ~3ull;
+    u32 size = 4u * in->dst[0].width;
+    if (global_in_bounds(w, in, 1, p->address, size, 0)) w->group->global_read += size;
+    issued(w, p);
+}
+
+#define FLOW(name, form, format, unit) {#name, form, format, unit, name, NULL}
+#define NOTHING(name) {#name, ":", FORMAT_SOPP, UNIT_SALU, execute_nothing, NULL}
+#define SCALAR_LOAD(name, registers) {#name, #registers ":", FORMAT_SMEM, UNIT_SMEM, load_scalar, NULL}
+const Op control_ops[] = {
+    FLOW(s_endpgm, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_barrier, ":", FORMAT_SOPP, UNIT_BARRIER),
+    FLOW(s_waitcnt, ":", FORMAT_SOPP, UNIT_WAIT),
+    FLOW(s_branch, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_cbranch_scc0, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_cbranch_scc1, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_cbranch_vccz, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_cbranch_vccnz, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_cbranch_execz, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_cbranch_execnz, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_trap, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_getpc_b64, "u64:", FORMAT_PLAIN, UNIT_BRANCH),
+    FLOW(s_setpc_b64, ":u64", FORMAT_PLAIN, UNIT_BRANCH),
+    FLOW(s_swappc_b64, "u64:u64", FORMAT_PLAIN, UNIT_BRANCH),
+    FLOW(s_call_b64, "u64:", FORMAT_SOPK, UNIT_BRANCH),
+    FLOW(s_getreg_b32, "u32:", FORMAT_SOPK, UNIT_SALU),
+    FLOW(s_setreg_b32, ":u32", FORMAT_SOPK, UNIT_SALU),
+    {"s_setreg_imm32_b32", ":u32", FORMAT_SOPK, UNIT_SALU, s_setreg_b32, NULL},
+    NOTHING(s_nop), NOTHING(s_sleep), NOTHING(s_setprio), NOTHING(s_icache_inv), NOTHING(s_incperflevel),
+    NOTHING(s_decperflevel), NOTHING(s_ttracedata), NOTHING(s_sethalt), NOTHING(s_dcache_inv), NOTHING(s_dcache_wb),
+    NOTHING(buffer_wbl2), NOTHING(buffer_inv), NOTHING(s_dcache_inv_vol), NOTHING(s_dcache_wb_vol),
+    SCALAR_LOAD(s_load_dword, b32), SCALAR_LOAD(s_load_dwordx2, b64), SCALAR_LOAD(s_load_dwordx4, b128),
+    SCALAR_LOAD(s_load_dwordx8, b256), SCALAR_LOAD(s_load_dwordx16, b512),
+    {0}};

@@ -1,0 +1,209 @@
+/* LDS instructions. Sources in the record: 0 address, 1 and 2 data. */
+#include "../access.h"
+#include "../lds.h"
+#include "../machine_tables.h"
+
+static u32 (*destination(Wave *w, const Pending *p))[LANES] { return w->v + p->in->dst[0].index; }
+
+/* Issue an LDS operation on the addresses of source 0, `parts` times `size` bytes `step` apart. */
+static Pending *issue_lds(Wave *w, const Instruction *in, int kind, u32 size, u32 parts, u32 unit, EffectFn *effect) {
+    Pending *p = issue(w, in, QUEUE_LDS, 2, effect);
+    u32 first = parts > 1 ? (u32)in->offset * unit : (u32)in->offset;
+    address_row(w, &in->src[0], p->lds);
+    for (int i = 0; i < LANES; i++) p->lds[i] += first;
+    p->lds_step = parts > 1 ? (u32)(in->offset1 - in->offset) * unit : 0;
+    for (u32 part = 0; part < parts; part++) {
+        u32 address[LANES];
+        for (int i = 0; i < LANES; i++) address[i] = p->lds[i] + part * p->lds_step;
+        if (!lds_in_bounds(w, in, p->exec, address, size)) return p;
+        lds_count_banks(w, in, p->exec, address, size);
+    }
+    p->lds_kind = (u8)kind;
+    p->lds_size = (u8)size;
+    p->lds_parts = (u8)parts;
+    return p;
+}
+
+static void effect_read(Wave *w, Pending *p) {
+    u32(*v)[LANES] = destination(w, p), registers = p->lds_size / 4u;
+    const u8 *lds = w->group->lds;
+    for (u32 part = 0; part < p->lds_parts; part++)
+        for (int i = 0; i < LANES; i++) {
+            if (!(p->exec >> i & 1)) continue;
+            u32 x[4];
+            memcpy(x, lds + p->lds[i] + part * p->lds_step, p->lds_size);
+            for (u32 k = 0; k < registers; k++) v[part * registers + k][i] = x[k];
+        }
+}
+
+/* The common case, all lanes and four registers, with constant sizes. */
+static void effect_read_four(Wave *w, Pending *p) {
+    u32(*v)[LANES] = destination(w, p);
+    const u8 *lds = w->group->lds;
+    for (int i = 0; i < LANES; i++) {
+        u32 x[4];
+        memcpy(x, lds + p->lds[i], 16);
+        for (int k = 0; k < 4; k++) v[k][i] = x[k];
+    }
+}
+
+static void read_dwords(Wave *w, Pending *p) {
+    if (p->lds_size == 16 && p->exec == ~0ull) effect_read_four(w, p);
+    else effect_read(w, p);
+}
+
+#define PARTIAL_READ(name, type, value)                                                                               \
+    static void name(Wave *w, Pending *p) {                                                                           \
+        u32 *v = destination(w, p)[0];                                                                                \
+        for (int i = 0; i < LANES; i++) {                                                                             \
+            if (!(p->exec >> i & 1)) continue;                                                                        \
+            type x;                                                                                                   \
+            u32 old = v[i];                                                                                           \
+            (void)old;                                                                                                \
+            memcpy(&x, w->group->lds + p->lds[i], sizeof x);                                                          \
+            v[i] = (value);                                                                                           \
+        }                                                                                                             \
+    }
+PARTIAL_READ(read_u8, u8, x)
+PARTIAL_READ(read_i8, i8, (u32)(i32)x)
+PARTIAL_READ(read_u16, u16, x)
+PARTIAL_READ(read_i16, i16, (u32)(i32)x)
+PARTIAL_READ(read_u8_d16, u8, (old & 0xffff0000u) | x)
+PARTIAL_READ(read_u8_d16_hi, u8, (old & 0xffffu) | (u32)x << 16)
+PARTIAL_READ(read_i8_d16, i8, (old & 0xffff0000u) | ((u32)(i32)x & 0xffff))
+PARTIAL_READ(read_i8_d16_hi, i8, (old & 0xffffu) | (u32)(i32)x << 16)
+PARTIAL_READ(read_u16_d16, u16, (old & 0xffff0000u) | x)
+PARTIAL_READ(read_u16_d16_hi, u16, (old & 0xffffu) | (u32)x << 16)
+
+static void effect_write(Wave *w, Pending *p) {
+    u32 registers = (p->lds_size + 3u) / 4u, shift = p->shift;
+    for (u32 part = 0; part < p->lds_parts; part++)
+        for (int i = 0; i < LANES; i++) {
+            if (!(p->exec >> i & 1)) continue;
+            u32 x[4];
+            for (u32 k = 0; k < registers; k++) x[k] = p->data[part * registers + k][i] >> shift;
+            memcpy(w->group->lds + p->lds[i] + part * p->lds_step, x, p->lds_size);
+        }
+}
+
+static void write_lds(Wave *w, const Instruction *in, u32 size, int parts, u32 unit, int shift) {
+    Pending *p = issue_lds(w, in, LDS_WRITE, size, (u32)parts, unit, effect_write);
+    for (int part = 0; part < parts; part++) {
+        const Operand *o = &in->src[1 + part];
+        for (int k = 0; k < o->width; k++) memcpy(p->data[part * o->width + k], w->v[o->index + k], sizeof p->data[0]);
+    }
+    p->shift = (u8)shift;
+    issued(w, p);
+}
+
+#define READ(name, registers, size, effect)                                                                           \
+    static void name(Wave *w, const Instruction *in) { issued(w, issue_lds(w, in, LDS_READ, size, 1, 1, effect)); }
+#define READ2(name, registers, size, unit)                                                                            \
+    static void name(Wave *w, const Instruction *in) { issued(w, issue_lds(w, in, LDS_READ, size, 2, unit, effect_read)); }
+#define WRITE(name, registers, size, shift)                                                                           \
+    static void name(Wave *w, const Instruction *in) { write_lds(w, in, size, 1, 1, shift); }
+#define WRITE2(name, registers, size, unit)                                                                           \
+    static void name(Wave *w, const Instruction *in) { write_lds(w, in, size, 2, unit, 0); }
+#define ATOMIC(name, suffix, type, registers, expression)                                                             \
+    static void effect_##name##_##suffix(Wave *w, Pending *p) {                                                       \
+        for (int i = 0; i < LANES; i++) {                                                                             \
+            if (!(p->exec >> i & 1)) continue;                                                                        \
+            type old, next, data = sizeof(type) == 8 ? (type)join(p->data[0][i], p->data[1][i]) : p->data[0][i];      \
+            memcpy(&old, w->group->lds + p->lds[i], sizeof old);                                                      \
+            next = (expression);                                                                                      \
+            memcpy(w->group->lds + p->lds[i], &next, sizeof next);                                                    \
+            if (!p->in->n_dst) continue;                                                                              \
+            destination(w, p)[0][i] = (u32)old;                                                                       \
+            if (sizeof(type) == 8) destination(w, p)[1][i] = (u32)((u64)old >> 32);                                   \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static void ds_##name##_##suffix(Wave *w, const Instruction *in) {                                                \
+        Pending *p = issue_lds(w, in, LDS_READ | LDS_WRITE, sizeof(type), 1, 1, effect_##name##_##suffix);            \
+        capture(w, p, &in->src[1]);                                                                                   \
+        issued(w, p);                                                                                                 \
+    }
+#include "ds.inc"
+#undef READ
+#undef READ2
+#undef WRITE
+#undef WRITE2
+#undef ATOMIC
+
+/* ---- transposed read: in each group of 16 lanes, lane j, halfword n comes from lane 4n + j/4, halfword j%4 ---- */
+
+static void effect_read_transposed(Wave *w, Pending *p) {
+    u32(*v)[LANES] = destination(w, p);
+    u16 part[LANES][4];
+    for (int i = 0; i < LANES; i++) memcpy(part[i], w->group->lds + p->lds[i], 8);
+    for (int i = 0; i < LANES; i++) {
+        int row = i & ~15, j = i & 15, source = row + j / 4, column = j % 4;
+        v[0][i] = part[source][column] | (u32)part[source + 4][column] << 16;
+        v[1][i] = part[source + 8][column] | (u32)part[source + 12][column] << 16;
+    }
+}
+
+static void ds_read_b64_tr_b16(Wave *w, const Instruction *in) {
+    if (exec_of(w) != ~0ull) {
+        fail(w, in, FAULT_UNKNOWN, -1, "a transposed read with lanes off (EXEC %016llx) is not defined",
+             (unsigned long long)exec_of(w));
+        return;
+    }
+    issued(w, issue_lds(w, in, LDS_READ, 8, 1, 1, effect_read_transposed));
+}
+
+/* ---- lane exchanges that use the LDS crossbar but no memory ---- */
+
+static void effect_give(Wave *w, Pending *p) {
+    u32 *v = destination(w, p)[0];
+    for (int i = 0; i < LANES; i++)
+        if (p->exec >> i & 1) v[i] = p->data[0][i];
+}
+
+static void ds_bpermute_b32(Wave *w, const Instruction *in) {
+    Pending *p = issue(w, in, QUEUE_LDS, 2, effect_give);
+    const u32 *address = w->v[in->src[0].index], *data = w->v[in->src[1].index];
+    for (int i = 0; i < LANES; i++) {
+        u32 from = (address[i] + (u32)in->offset) / 4 % LANES;
+        p->data[0][i] = p->exec >> from & 1 ? data[from] : 0;
+    }
+    issued(w, p);
+}
+
+static void ds_permute_b32(Wave *w, const Instruction *in) {
+    Pending *p = issue(w, in, QUEUE_LDS, 2, effect_give);
+    const u32 *address = w->v[in->src[0].index], *data = w->v[in->src[1].index];
+    memset(p->data[0], 0, sizeof p->data[0]);
+    for (int i = 0; i < LANES; i++)
+        if (p->exec >> i & 1) p->data[0][(address[i] + (u32)in->offset) / 4 % LANES] = data[i];
+    issued(w, p);
+}
+
+/* Bit 15 set: any permutation within four lanes; else and, or, xor masks within 32. */
+static void ds_swizzle_b32(Wave *w, const Instruction *in) {
+    Pending *p = issue(w, in, QUEUE_LDS, 2, effect_give);
+    const u32 *data = w->v[in->src[0].index];
+    u32 pattern = (u32)in->offset & 0xffff;
+    for (u32 i = 0; i < LANES; i++) {
+        u32 group = i & ~31u, lane = i & 31;
+        u32 from = pattern & 0x8000 ? (i & ~3u) + (pattern >> 2 * (i & 3) & 3)
+                                    : group + (((lane & pattern) | (pattern >> 5 & 31)) ^ (pattern >> 10 & 31));
+        p->data[0][i] = p->exec >> from & 1 ? data[from] : 0;
+    }
+    issued(w, p);
+}
+
+#define DS_ROW(name, form) {#name, form, FORMAT_DS, UNIT_LDS, name, NULL},
+#define READ(name, registers, size, effect) DS_ROW(name, #registers ":u32")
+#define READ2(name, registers, size, unit) DS_ROW(name, #registers ":u32")
+#define WRITE(name, registers, size, shift) DS_ROW(name, ":u32," #registers)
+#define WRITE2(name, registers, size, unit) DS_ROW(name, ":u32," #registers "," #registers)
+#define ATOMIC(name, suffix, type, registers, expression)                                                             \
+    DS_ROW(ds_##name##_##suffix, ":u32," #registers)                                                                  \
+    {"ds_" #name "_rtn_" #suffix, #registers ":u32," #registers, FORMAT_DS, UNIT_LDS, ds_##name##_##suffix, NULL},
+const Op ds_ops[] = {
+#include "ds.inc"
+    DS_ROW(ds_read_b64_tr_b16, "b64:u32")
+    DS_ROW(ds_bpermute_b32, "u32:u32,u32")
+    DS_ROW(ds_permute_b32, "u32:u32,u32")
+    DS_ROW(ds_swizzle_b32, "u32:u32")
+    {0}};

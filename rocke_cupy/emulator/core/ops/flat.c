@@ -1,0 +1,102 @@
+/* global_, flat_ and scratch_ instructions: addresses, then the effects of access.c.
+   Sources in the record: 0 data, 1 address, 2 scalar address. */
+#include "../access.h"
+#include "../global.h"
+#include "../lds.h"
+#include "../machine_tables.h"
+
+static void global_addresses(Wave *w, const Instruction *in, Pending *p) {
+    const Operand *v = &in->src[1], *s = &in->src[2];
+    u64 base = (u64)(i64)in->offset + (s->kind == OPERAND_NONE ? 0 : scalar64(w, s));
+    for (int i = 0; i < LANES; i++) {
+        u64 address = v->kind != OPERAND_VGPR ? 0 : v->width > 1 ? (u64)w->v[v->index + 1][i] << 32 | w->v[v->index][i]
+                                                                 : w->v[v->index][i];
+        p->address[i] = base + address;
+    }
+}
+
+/* Scratch offsets are 32-bit numbers within the memory of one lane. */
+static void scratch_addresses(Wave *w, const Instruction *in, Pending *p) {
+    const Operand *s = &in->src[2];
+    u32 row[LANES], base = (u32)in->offset + (s->kind == OPERAND_NONE ? 0 : scalar32(w, s));
+    address_row(w, &in->src[1], row);
+    for (int i = 0; i < LANES; i++) p->address[i] = (u32)(base + row[i]);
+}
+
+enum { SPACE_GLOBAL, SPACE_FLAT, SPACE_SCRATCH };
+
+static void access_memory(Wave *w, const Instruction *in, int space, u32 size, int write, EffectFn *effect) {
+    Pending *p = issue(w, in, QUEUE_VM, space == SPACE_FLAT ? 3 : 1, effect);
+    if (space == SPACE_SCRATCH) scratch_addresses(w, in, p);
+    else global_addresses(w, in, p);
+    int fine = space == SPACE_GLOBAL   ? global_in_bounds(w, in, p->exec, p->address, size, write)
+               : space == SPACE_FLAT   ? flat_to_host(w, in, p->exec, p->address, size, write)
+                                       : scratch_to_host(w, in, p->exec, p->address, size);
+    if (fine) {
+        u64 bytes = (u64)__builtin_popcountll(p->exec) * size;
+        if (write) w->group->global_written += bytes;
+        else w->group->global_read += bytes;
+        memset(p->valid, 0xff, sizeof p->valid);
+        if (in->src[0].kind == OPERAND_VGPR) capture(w, p, &in->src[0]);
+        p->lds_step = size;
+    }
+    issued(w, p);
+}
+
+#define LOAD(name, registers, bytes, effect)                                                                          \
+    static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, bytes, 0, load_##effect); } \
+    static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, bytes, 0, load_##effect); }     \
+    static void scratch_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_SCRATCH, bytes, 0, load_##effect); }
+#define STORE(name, registers, bytes, effect)                                                                         \
+    static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, bytes, 1, store_##effect); } \
+    static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, bytes, 1, store_##effect); }     \
+    static void scratch_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_SCRATCH, bytes, 1, store_##effect); }
+#define ATOMIC(name, type, registers, expression)                                                                     \
+    static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, sizeof(type), 1, name); }    \
+    static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, sizeof(type), 1, name); }
+#define SWAP(name, type, registers, data_registers) ATOMIC(name, type, registers, 0)
+#include "access.inc"
+#undef LOAD
+#undef STORE
+#undef ATOMIC
+#undef SWAP
+
+/* global_load_lds: as a global load, but the data goes to LDS at M0 + offset + lane * size. */
+static void global_to_lds(Wave *w, const Instruction *in, u32 size) {
+    Pending *p = issue(w, in, QUEUE_VM, 1, copy_to_lds);
+    global_addresses(w, in, p);
+    for (u32 i = 0; i < LANES; i++) p->lds[i] = w->s[M0] + (u32)in->offset + i * size;
+    if (global_in_bounds(w, in, p->exec, p->address, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) {
+        w->group->global_read += (u64)__builtin_popcountll(p->exec) * size;
+        memset(p->valid, 0xff, sizeof p->valid);
+        p->lds_kind = LDS_DMA;
+        p->lds_size = (u8)size;
+        p->lds_parts = 1;
+    }
+    issued(w, p);
+}
+static void global_load_lds_dword(Wave *w, const Instruction *in) { global_to_lds(w, in, 4); }
+static void global_load_lds_dwordx3(Wave *w, const Instruction *in) { global_to_lds(w, in, 12); }
+static void global_load_lds_dwordx4(Wave *w, const Instruction *in) { global_to_lds(w, in, 16); }
+
+#define MEMORY_ROW(name, form, format, unit) {#name, form, format, unit, name, NULL},
+#define LOAD(name, registers, bytes, effect)                                                                          \
+    MEMORY_ROW(global_##name, #registers ":", FORMAT_GLOBAL, UNIT_VMEM)                                               \
+    MEMORY_ROW(flat_##name, #registers ":", FORMAT_FLAT, UNIT_VMEM)                                                   \
+    MEMORY_ROW(scratch_##name, #registers ":", FORMAT_SCRATCH, UNIT_VMEM)
+#define STORE(name, registers, bytes, effect)                                                                         \
+    MEMORY_ROW(global_##name, ":" #registers, FORMAT_GLOBAL, UNIT_VMEM)                                               \
+    MEMORY_ROW(flat_##name, ":" #registers, FORMAT_FLAT, UNIT_VMEM)                                                   \
+    MEMORY_ROW(scratch_##name, ":" #registers, FORMAT_SCRATCH, UNIT_VMEM)
+#define ATOMIC(name, type, registers, expression)                                                                     \
+    MEMORY_ROW(global_##name, #registers ":" #registers, FORMAT_GLOBAL, UNIT_VMEM)                                    \
+    MEMORY_ROW(flat_##name, #registers ":" #registers, FORMAT_FLAT, UNIT_VMEM)
+#define SWAP(name, type, registers, data_registers)                                                                   \
+    MEMORY_ROW(global_##name, #registers ":" #data_registers, FORMAT_GLOBAL, UNIT_VMEM)                               \
+    MEMORY_ROW(flat_##name, #registers ":" #data_registers, FORMAT_FLAT, UNIT_VMEM)
+const Op flat_ops[] = {
+#include "access.inc"
+    MEMORY_ROW(global_load_lds_dword, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
+    MEMORY_ROW(global_load_lds_dwordx3, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
+    MEMORY_ROW(global_load_lds_dwordx4, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
+    {0}};

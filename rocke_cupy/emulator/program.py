@@ -1,0 +1,212 @@
+"""A code object made ready to run: kernels, instructions with text, and the core's records."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocke_cupy.emulator import decode
+from rocke_cupy.emulator._core import INSTRUCTION
+from rocke_cupy.emulator.code_object import CodeObject, Kernel
+from rocke_cupy.emulator.disassemble import Line, disassemble
+
+_UNKNOWN_OP = 0xFFFF
+_END = "the end of the code"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction of a program.
+
+    Attributes
+    ----------
+    index : int
+        Position among the program's instructions.
+    offset, size : int
+        Bytes within .text.
+    text : str
+        As LLVM prints it.
+    unknown : str
+        Why it is not modelled, or empty.
+    """
+
+    index: int
+    offset: int
+    size: int
+    text: str
+    unknown: str = ""
+
+    @property
+    def mnemonic(self) -> str:
+        """The first word, with its encoding suffix."""
+        return self.text.partition(" ")[0]
+
+
+class Program:
+    """A loaded code object.
+
+    Parameters
+    ----------
+    code : bytes
+        The ELF file.
+
+    Attributes
+    ----------
+    kernels : mapping of str to Kernel
+        By the name that a launch gives.
+    instructions : tuple of Instruction
+        All of .text, in order.
+    image : numpy.ndarray
+        The loaded, relocated segments; device globals live in it.
+    """
+
+    def __init__(self, code: bytes) -> None:
+        self.code_object = CodeObject(code)
+        lines = disassemble(self.code_object.text)
+        self.records, unknown = _records(lines)
+        self.instructions = tuple(
+            Instruction(k, line.offset, line.size, line.text, unknown.get(k, ""))
+            for k, line in enumerate(lines)
+        )
+        self.index_of_word = np.full(len(self.code_object.text) // 4 + 1, -1, np.int32)
+        self.index_of_word[[line.offset // 4 for line in lines]] = np.arange(len(lines))
+
+    @property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """The kernels by name."""
+        return self.code_object.kernels
+
+    @functools.cached_property
+    def image(self) -> np.ndarray:
+        """The loaded segments."""
+        return self.code_object.load_image()
+
+    @property
+    def text_address(self) -> int:
+        """Host address of the code in the loaded image."""
+        return self.image.ctypes.data + self.code_object.text_address
+
+    def symbol_address(self, name: str) -> tuple[int, int]:
+        """Host address and size of a device variable.
+
+        Raises
+        ------
+        KeyError
+            If the code object has no such name.
+        """
+        symbol = self.code_object.symbols[name]
+        return self.image.ctypes.data + symbol.address, symbol.size
+
+    def entry(self, kernel: Kernel) -> int:
+        """Index of a kernel's first instruction."""
+        return int(self.index_of_word[kernel.entry // 4])
+
+    def kernel_records(self, kernel: Kernel) -> np.ndarray:
+        """Records with the accumulation registers where this kernel has them."""
+        records = self.records.copy()
+        for operands in (records["dst"], records["src"]):
+            accumulation = operands["kind"] == decode.AGPR
+            operands["index"][accumulation] += kernel.accum_offset
+            operands["kind"][accumulation] = decode.VGPR
+        past_end = _past_end(records["dst"], kernel) | _past_end(records["src"], kernel)
+        records["op"][past_end] = _UNKNOWN_OP
+        return records
+
+    def why_unknown(self, index: int) -> str:
+        """Why the instruction at an index cannot be run."""
+        if index >= len(self.instructions):
+            return f"the program ran past {_END}"
+        return self.instructions[index].unknown or "a register past the kernel's allocation"
+
+    def source(self, offset: int) -> str:
+        """``file:line`` of a byte of .text, or empty when the code has no debug lines."""
+        lines = self.code_object.source_lines
+        place = bisect.bisect_right(lines, (offset, chr(0x10FFFF), 0)) - 1
+        return f"{lines[place][1]}:{lines[place][2]}" if place >= 0 else ""
+
+    def label(self, offset: int) -> str:
+        """``symbol+0x...`` of a byte of .text."""
+        address = offset + self.code_object.text_address
+        before = [
+            s for s in self.code_object.symbols.values()
+            if s.address <= address and s.address >= self.code_object.text_address
+        ]
+        if not before:
+            return f".text+{offset:#x}"
+        nearest = max(before, key=lambda s: s.address)
+        return f"{nearest.name}+{address - nearest.address:#x}"
+
+    def describe(self, index: int) -> str:
+        """One line about an instruction: place, text, and source position if known."""
+        if index >= len(self.instructions):
+            return _END
+        instruction = self.instructions[index]
+        source = self.source(instruction.offset)
+        where = f"{self.label(instruction.offset)}: {instruction.text}"
+        return f"{where}  ({source})" if source else where
+
+
+def _past_end(operands: np.ndarray, kernel: Kernel) -> np.ndarray:
+    last = operands["index"].astype(np.int64) + operands["width"]
+    return ((operands["kind"] == decode.VGPR) & (last > kernel.allocated_vgprs)).any(axis=1)
+
+
+def _records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:
+    records = np.zeros(len(lines) + 1, INSTRUCTION)
+    records["op"] = _UNKNOWN_OP
+    records["target"] = -1
+    index_of = {line.offset: k for k, line in enumerate(lines)}
+    unknown = {}
+    for k, line in enumerate(lines):
+        try:
+            decoded = decode.decode(line)
+        except decode.UnknownInstruction as error:
+            unknown[k] = str(error)
+            continue
+        _fill(records[k], decoded)
+        if decoded.branch is not None:
+            records[k]["target"] = index_of.get(line.offset + line.size + 4 * decoded.branch, -1)
+    return records, unknown
+
+
+def _fill(record: np.void, decoded: decode.Decoded) -> None:
+    record["op"] = decoded.op.index
+    record["n_dst"], record["n_src"] = len(decoded.dst), len(decoded.src)
+    record["flags"] = decoded.flags
+    record["offset"], record["offset1"] = decoded.offset, decoded.offset1
+    record["imm"] = decoded.imm
+    record["dpp_ctrl"], record["dpp_rows"], record["dpp_banks"] = decoded.dpp
+    for operands, target in ((decoded.dst, record["dst"]), (decoded.src, record["src"])):
+        for k, o in enumerate(operands):
+            target[k] = (o.kind, o.mods, o.sel, o.width, o.index, o.type, o.unused, o.value)
+
+
+_programs: dict[str, Program] = {}
+
+
+def load(code: bytes) -> Program:
+    """Load a code object, or return it from an earlier load of the same bytes.
+
+    Parameters
+    ----------
+    code : bytes
+        The ELF file, as hipRTC or clang writes it (CuPy's, one byte short, too).
+
+    Returns
+    -------
+    Program
+
+    Raises
+    ------
+    CodeObjectError
+        If it is not a gfx950 code object.
+    """
+    digest = hashlib.sha256(code).hexdigest()
+    if digest not in _programs:
+        _programs[digest] = Program(code)
+    return _programs[digest]

@@ -1,0 +1,477 @@
+"""Running a kernel: from NumPy arrays (`run`) or from raw arguments and buffers (`launch`)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rocke_cupy.emulator import _core
+from rocke_cupy.emulator.code_object import Kernel
+from rocke_cupy.emulator.memory import (
+    Buffer,
+    BufferTable,
+    dispatch_packet,
+    fill_hidden,
+    initial_scalars,
+)
+from rocke_cupy.emulator.program import Program, load
+from rocke_cupy.emulator.report import EmulationError, Race, Report
+
+POISON = 0x7FF97FF9
+"""What registers and LDS hold before anything is written: a NaN in fp32, fp64, fp16 and bf16."""
+
+LDS_LIMIT = 163840
+SCHEDULES = ("lockstep", "to_barrier", "random")
+MEMORIES = ("eager", "lazy")
+MAX_INSTRUCTIONS = 200_000_000
+"""Instructions of one wave after which it is taken to hang."""
+
+_SLICE = 0.2  # seconds in the core between looks at Ctrl-C
+_KINDS = ("other", "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds")
+
+Progress = Callable[[int, int], None]
+
+
+def launch(
+    program: Program,
+    kernel_name: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    kernarg: bytes,
+    buffers: Sequence[Buffer],
+    *,
+    shared_mem: int = 0,
+    memory: str = "lazy",
+    schedule: str = "lockstep",
+    quantum: int = 16,
+    seed: int = 0,
+    races: bool | str = True,
+    workgroups: Iterable[int] | None = None,
+    threads: int | None = None,
+    timing: bool = False,
+    progress: Progress | None = None,
+    max_instructions: int = MAX_INSTRUCTIONS,
+) -> Report:
+    """Execute a kernel.
+
+    Parameters
+    ----------
+    program : Program
+        From `rocke_cupy.emulator.program.load`.
+    kernel_name : str
+        The kernel's name.
+    grid, block : sequence of int
+        Workgroups, and threads of a workgroup, in up to three dimensions.
+    kernarg : bytes
+        The arguments in the kernel's layout; hidden ones are filled in.
+    buffers : sequence of Buffer
+        All memory that the kernel may reach.
+    shared_mem : int
+        Bytes of dynamic LDS.
+    memory : {"lazy", "eager"}
+        Whether loads take effect at the wait that covers them, or at once.
+    schedule : {"lockstep", "to_barrier", "random"}
+        Waves take turns of `quantum` instructions; or run alone to the next barrier; or take turns
+        of random length in random order (by `seed`).
+    races : bool or "collect"
+        Whether LDS races are an error, ignored, or listed in the report.
+    workgroups : iterable of int, optional
+        Linear ids of the workgroups to execute; all by default.
+    threads : int, optional
+        Host threads over which workgroups are spread; by default one for each processor.
+    timing : bool
+        Not available yet.
+    progress : callable, optional
+        Called about five times a second with the finished and the total number of workgroups.
+    max_instructions : int
+        Limit for one wave.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    EmulationError
+        If the kernel does something wrong or something that is not modelled.
+    """
+    if timing:
+        raise NotImplementedError("timing=True: there is no timing model yet")
+    kernel = _kernel(program, kernel_name)
+    shape, threads_of = _three("grid", grid), _three("block", block)
+    lds_size = _check_launch(kernel, shape, threads_of, shared_mem, memory, schedule, quantum, races)
+    ids = _workgroup_ids(workgroups, shape)
+    started = time.perf_counter()
+    full = fill_hidden(kernel, kernarg, shape, threads_of, shared_mem)
+    arguments = _aligned_copy(full)
+    packet = _aligned_copy(dispatch_packet(kernel, shape, threads_of, lds_size, arguments.ctypes.data))
+    table = BufferTable(
+        [
+            *buffers,
+            Buffer(arguments.ctypes.data, len(full), "kernel arguments", writable=False),
+            Buffer(packet.ctypes.data, 64, "dispatch packet", writable=False),
+            Buffer(program.image.ctypes.data, program.image.size, "code object"),
+        ]
+    )
+    scalars, id_sgprs = initial_scalars(kernel, arguments, packet, POISON)
+    records = program.kernel_records(kernel)
+    if kernel.float_mode >> 6 != 3:
+        raise EmulationError(f"kernel {kernel.name} flushes 16-bit or fp64 denormals: not modelled")
+    setup = _core.Launch(
+        code=records.ctypes.data,
+        index_of_word=program.index_of_word.ctypes.data,
+        text_address=program.text_address,
+        text_words=len(program.code_object.text) // 4,
+        n_code=len(records),
+        buffer_start=table.start.ctypes.data,
+        buffer_end=table.end.ctypes.data,
+        buffer_writable=table.writable.ctypes.data,
+        n_buffers=len(table.buffers),
+        workgroups=ids.ctypes.data,
+        n_workgroups=len(ids),
+        initial_s=scalars.ctypes.data,
+        id_sgpr=tuple(id_sgprs),
+        grid=shape,
+        block=threads_of,
+        entry=program.entry(kernel),
+        n_vgprs=kernel.allocated_vgprs,
+        lds_size=lds_size,
+        scratch_size=(kernel.scratch_size + 15) // 16 * 16,
+        mode=kernel.float_mode,
+        lazy=memory == "lazy",
+        races=2 if races == "collect" else int(bool(races)),
+        schedule=SCHEDULES.index(schedule),
+        quantum=quantum,
+        threads=max(1, min(threads or os.cpu_count() or 1, len(ids))),
+        seed=seed & 0xFFFFFFFFFFFFFFFF,
+        max_instructions=max_instructions,
+    )
+    with _Machine(setup) as machine:
+        machine.run(len(ids), progress)
+        machine.raise_fault(program, kernel, table)
+        return machine.report(program, kernel, shape, threads_of, len(ids), started)
+
+
+class _Machine:
+    """A machine of the core for the time of one launch."""
+
+    def __init__(self, setup: _core.Launch) -> None:
+        self._core = _core.library()
+        self._setup = setup
+        self._handle = self._core.rocke_create(ctypes.byref(setup))
+        if not self._handle:
+            raise MemoryError("no memory for the emulated workgroups")
+
+    def __enter__(self) -> _Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._core.rocke_destroy(self._handle)
+
+    def run(self, total: int, progress: Progress | None) -> None:
+        """Work on all threads; this one returns from the core often, so that Ctrl-C is seen."""
+        others = [
+            threading.Thread(target=self._work, args=(number,), daemon=True)
+            for number in range(1, self._setup.threads)
+        ]
+        for thread in others:
+            thread.start()
+        try:
+            while self._core.rocke_work(self._handle, 0, _SLICE):
+                if progress:
+                    progress(self._core.rocke_finished(self._handle), total)
+            for thread in others:
+                while thread.is_alive():
+                    thread.join(_SLICE)
+                    if progress:
+                        progress(self._core.rocke_finished(self._handle), total)
+        except BaseException:
+            self._core.rocke_stop(self._handle)
+            for thread in others:
+                thread.join()
+            raise
+
+    def _work(self, number: int) -> None:
+        while self._core.rocke_work(self._handle, number, _SLICE):
+            pass
+
+    def raise_fault(self, program: Program, kernel: Kernel, table: BufferTable) -> None:
+        """Turn a fault of the core into an exception with the program's lines."""
+        if not (pointer := self._core.rocke_fault(self._handle)):
+            return
+        fault = pointer.contents
+        kind = _KINDS[fault.kind]
+        text = fault.text.decode()
+        if kind == "unknown" and text == "not modelled":
+            text = f"not modelled: {program.why_unknown(fault.pc)}"
+        if kind == "bounds":
+            text = f"{text} {table.explain(fault.address)}"
+        place = f"kernel {kernel.name}, workgroup {fault.workgroup}, wave {fault.wave}"
+        if fault.lane >= 0:
+            place += f", lane {fault.lane}"
+        lines = [f"{text}\n  in {place}", f"  at {program.describe(fault.pc)}"]
+        if fault.other_pc >= 0:
+            relation = {"race": f"with wave {fault.other_wave}", "hang": "looping from", "early": "loaded by"}
+            lines.append(f"  {relation.get(kind, 'and')} {program.describe(fault.other_pc)}")
+        raise EmulationError(
+            "\n".join(lines), kind, fault.pc, fault.other_pc, fault.wave, fault.lane, fault.workgroup
+        )
+
+    def _sum(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        size = int(np.prod(shape)) * 8
+        total = np.zeros(shape, np.uint64)
+        for number in range(self._setup.threads):
+            address = getattr(self._core, name)(self._handle, number)
+            total += np.frombuffer(ctypes.string_at(address, size), np.uint64).reshape(shape)
+        return total.astype(np.int64)
+
+    def _races(self, program: Program) -> list[Race]:
+        found = []
+        for number in range(self._setup.threads):
+            count = ctypes.c_uint32()
+            records = self._core.rocke_races(self._handle, number, ctypes.byref(count))
+            for r in records[: count.value]:
+                found.append(
+                    Race(
+                        program.describe(r.pc),
+                        program.describe(r.other_pc),
+                        (r.wave, r.other_wave),
+                        r.workgroup,
+                        r.address,
+                        r.count,
+                    )
+                )
+        return found
+
+    def report(
+        self,
+        program: Program,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        workgroups: int,
+        started: float,
+    ) -> Report:
+        """Collect what all threads counted."""
+        code = self._setup.n_code
+        waves = (block[0] * block[1] * block[2] + _core.LANES - 1) // _core.LANES
+        totals = np.zeros(4, np.int64)
+        for number in range(self._setup.threads):
+            four = (ctypes.c_uint64 * 4)()
+            self._core.rocke_bytes(self._handle, number, four)
+            totals += np.array(four[:], np.int64)
+        read, written, global_read, global_written = totals.tolist()
+        return Report(
+            program=program,
+            kernel=kernel,
+            grid=grid,
+            block=block,
+            workgroups=workgroups,
+            counts=self._sum("rocke_counts", (waves, code)),
+            bank_extra=self._sum("rocke_bank_extra", (code,)),
+            bank_ideal=self._sum("rocke_bank_ideal", (code,)),
+            unwritten_reads=self._sum("rocke_uninitialised", (code,)),
+            races=self._races(program),
+            lds_bytes=(read, written),
+            global_bytes=(global_read, global_written),
+            seconds=time.perf_counter() - started,
+        )
+
+
+# ---- checks ----
+
+
+def _kernel(program: Program, name: str) -> Kernel:
+    if name not in program.kernels:
+        known = ", ".join(sorted(program.kernels)) or "none"
+        raise ValueError(f"kernel={name!r} is not in the code object; it has {known}")
+    return program.kernels[name]
+
+
+def _three(name: str, values: Sequence[int]) -> tuple[int, int, int]:
+    numbers = [int(v) for v in values]
+    if not 1 <= len(numbers) <= 3 or min(numbers) < 1:
+        raise ValueError(f"{name}={tuple(values)} must be one to three positive numbers")
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+def _check_launch(
+    kernel: Kernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared_mem: int,
+    memory: str,
+    schedule: str,
+    quantum: int,
+    races: bool | str,
+) -> int:
+    """Refuse what a device would refuse, and return the LDS bytes of a workgroup."""
+    threads = block[0] * block[1] * block[2]
+    if threads > kernel.max_workgroup:
+        raise ValueError(
+            f"block={block} has {threads} threads; kernel {kernel.name} was compiled for at most "
+            f"{kernel.max_workgroup}"
+        )
+    if grid[0] * grid[1] * grid[2] >= 1 << 32:
+        raise ValueError(f"grid={grid} has 2**32 workgroups or more")
+    lds_size = kernel.lds_size + shared_mem
+    if shared_mem < 0 or lds_size > LDS_LIMIT:
+        raise ValueError(
+            f"shared_mem={shared_mem} and {kernel.lds_size} static bytes must be at most {LDS_LIMIT}"
+        )
+    for name, value, allowed in (
+        ("memory", memory, MEMORIES),
+        ("schedule", schedule, SCHEDULES),
+        ("races", races, (True, False, "collect")),
+    ):
+        if value not in allowed:
+            raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
+    if quantum < 1:
+        raise ValueError(f"quantum={quantum} must be at least 1")
+    return lds_size
+
+
+def _workgroup_ids(workgroups: Iterable[int] | None, grid: tuple[int, int, int]) -> np.ndarray:
+    total = grid[0] * grid[1] * grid[2]
+    if workgroups is None:
+        return np.arange(total, dtype=np.uint32)
+    chosen = np.array(list(workgroups), np.int64)
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= total):
+        raise ValueError(f"workgroups must be linear ids below {total}")
+    return chosen.astype(np.uint32)
+
+
+def _aligned_copy(data: bytes) -> np.ndarray:
+    size = (len(data) + 63) // 64 * 64
+    block = np.zeros(size + 64, np.uint8)
+    copy = block[-block.ctypes.data % 64 :][:size]
+    copy[: len(data)] = np.frombuffer(data, np.uint8)
+    return copy
+
+
+# ---- NumPy arrays as arguments ----
+
+
+def run(
+    code_object: bytes | os.PathLike[str] | str,
+    kernel: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Sequence[Any] | bytes,
+    *,
+    shared_mem: int = 0,
+    memory: str = "lazy",
+    schedule: str = "lockstep",
+    quantum: int = 16,
+    seed: int = 0,
+    races: bool | str = True,
+    workgroups: Iterable[int] | None = None,
+    timing: bool = False,
+    buffers: Sequence[np.ndarray] | None = None,
+    threads: int | None = None,
+    max_instructions: int = MAX_INSTRUCTIONS,
+) -> Report:
+    """Execute a kernel of a gfx950 code object on NumPy arrays.
+
+    Parameters
+    ----------
+    code_object : bytes or path
+        The ELF file.
+    kernel : str
+        The kernel's name.
+    grid, block : sequence of int
+        Workgroups, and threads of a workgroup.
+    args : sequence or bytes
+        For each argument a NumPy array (a device buffer with exact bounds, written in place), a
+        NumPy scalar or zero-dimensional value of the argument's size, or None for a null pointer.
+        Or one bytes object: the argument block itself.
+    buffers : sequence of numpy.ndarray, optional
+        Further memory that the kernel's pointers may reach.
+
+    Returns
+    -------
+    Report
+
+    Notes
+    -----
+    The other parameters are those of `launch`.
+    """
+    code = code_object if isinstance(code_object, bytes) else Path(code_object).read_bytes()
+    program = load(code)
+    reached = [_buffer(f"buffers[{k}]", array) for k, array in enumerate(buffers or ())]
+    if isinstance(args, bytes):
+        kernarg = args
+    else:
+        kernarg, own = _pack(_kernel(program, kernel), args)
+        reached = _merge(reached, own)
+    return launch(
+        program,
+        kernel,
+        grid,
+        block,
+        kernarg,
+        reached,
+        shared_mem=shared_mem,
+        memory=memory,
+        schedule=schedule,
+        quantum=quantum,
+        seed=seed,
+        races=races,
+        workgroups=workgroups,
+        threads=threads,
+        timing=timing,
+        max_instructions=max_instructions,
+    )
+
+
+def _buffer(name: str, array: np.ndarray) -> Buffer:
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return Buffer(low, high - low, name, array.flags.writeable)
+
+
+def _merge(buffers: list[Buffer], more: list[Buffer]) -> list[Buffer]:
+    """Join buffers of views that share memory, so that each byte is in one buffer."""
+    merged: list[Buffer] = []
+    for b in sorted([*buffers, *more], key=lambda b: b.address):
+        if merged and b.address < merged[-1].address + merged[-1].size:
+            last = merged[-1]
+            end = max(last.address + last.size, b.address + b.size)
+            name = last.name if b.name == last.name else f"{last.name}, {b.name}"
+            merged[-1] = Buffer(last.address, end - last.address, name, last.writable or b.writable)
+        else:
+            merged.append(b)
+    return merged
+
+
+def _pack(kernel: Kernel, args: Sequence[Any]) -> tuple[bytes, list[Buffer]]:
+    explicit = [a for a in kernel.arguments if not a.kind.startswith("hidden_")]
+    if len(args) != len(explicit):
+        raise ValueError(f"kernel {kernel.name} takes {len(explicit)} arguments, got {len(args)}")
+    block = bytearray(kernel.kernarg_size)
+    buffers = []
+    for number, (argument, value) in enumerate(zip(explicit, args, strict=True)):
+        name = argument.name or f"args[{number}]"
+        if value is None:
+            data = bytes(8)
+        elif isinstance(value, np.ndarray) and value.ndim:
+            buffers.append(_buffer(name, value))
+            data = value.ctypes.data.to_bytes(8, "little")
+        elif isinstance(value, np.generic | np.ndarray | bytes):
+            data = value if isinstance(value, bytes) else value.tobytes()
+        else:
+            raise TypeError(
+                f"{name}={value!r} must be a NumPy array, a NumPy scalar, bytes or None: "
+                "its size is what the kernel reads"
+            )
+        if len(data) != argument.size:
+            raise ValueError(f"{name} has {len(data)} bytes; kernel {kernel.name} takes {argument.size}")
+        block[argument.offset : argument.offset + argument.size] = data
+    return bytes(block), buffers
