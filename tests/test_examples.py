@@ -114,6 +114,29 @@ def test_example_on_numpy_arrays(name):
     assert "largest difference" in run(name + ".py", "--numpy")
 
 
+def test_emulate_your_kernel():
+    text = run("emulate_your_kernel.py")
+    assert "ds_write_b32" in text
+    assert "LDS race" in text.partition("without the barrier:")[2]
+
+
+@pytest.mark.parametrize(
+    ("part", "instead"),
+    [
+        ("of_wave[0] + of_wave[1]", "of_wave[0]"),
+        ("__syncthreads();", ""),
+        ("(128,), args=arguments", "(128,), args=arguments, races=False"),
+    ],
+    ids=["wrong sum", "no barrier in the first run", "races not looked for"],
+)
+def test_emulate_your_kernel_fails_when_something_is_wrong(part, instead):
+    text = (EXAMPLES / "emulate_your_kernel.py").read_text()
+    assert part in text
+    changed = text.replace(part, instead, 1)
+    done = subprocess.run([sys.executable, "-c", changed], capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "function", "wrong"),
     [
