@@ -1,0 +1,222 @@
+// Flash attention, forward: out = softmax(scale q k^T + mask) v for one block of 256 query rows of one head at a time.
+//
+// Eight waves of 32 rows. S^T = K Q^T puts a row's scores in one lane pair, so that the row maximum and sum are sums over
+// registers, and P feeds the second MFMA without a shuffle (tile/kv_layout.h has the order of keys that this needs).
+#pragma once
+#include "common/arguments.h"
+#include "common/static_for.h"
+#include "isa/lane.h"
+#include "isa/mfma.h"
+#include "isa/wait.h"
+#include "parts/epilogue.h"
+#include "parts/key_range.h"
+#include "parts/kv_pipeline.h"
+#include "parts/mask.h"
+#include "parts/online_softmax.h"
+#include "parts/query_rows.h"
+#include "parts/sequence.h"
+#include "parts/work_order.h"
+
+namespace rocke {
+
+template <class V>
+struct RowBlock {
+  using T = Tiling<V>;
+  using Kv = KvPipeline<V>;
+
+  Kv kv;
+  OnlineSoftmax<V> softmax;
+  Mask<V> mask;
+  KeyRange keys;
+  vec<Element<V>, 8> q[T::qk_steps];
+  f32x16 scores[2][T::key_tiles];  // of this tile and the previous one
+  f32x16 o[T::d_tiles];
+
+  // S(t) = K(t) Q^T - anchor.
+  template <int parity>
+  __device__ __forceinline__ void multiply_qk() {
+    static_for<0, T::key_tiles>([&](auto n) {
+      f32x16 s = softmax.minus_anchor;
+      static_for<0, T::qk_steps>([&](auto k) { s = mfma_32x32x16(kv.fragment[n * T::qk_steps + k], q[k], s); });
+      scores[parity][n] = s;
+    });
+  }
+  // O += P(t-1) V(t-1).
+  __device__ __forceinline__ void multiply_pv() {
+    static_for<0, T::pv_steps>([&](auto kk) {
+      static_for<0, T::d_tiles>(
+          [&](auto d) { o[d] = mfma_32x32x16(kv.fragment[kk * T::d_tiles + d], softmax.p[kk], o[d]); });
+    });
+  }
+
+  // The softmax of a tile is spread over two MFMA clusters: this half goes beside P V of the tile before,
+  template <int parity>
+  __device__ __forceinline__ void begin_softmax() {
+    softmax.scale(scores[parity][0]);
+    softmax.scale(scores[parity][1]);
+    softmax.exponentiate(scores[parity][0]);
+  }
+  // and this one beside Q K of the tile after.
+  template <int parity>
+  __device__ __forceinline__ void finish_softmax() {
+    softmax.exponentiate(scores[parity][1]);
+    softmax.add(scores[parity][0]);
+    softmax.add(scores[parity][1]);
+    softmax.template pack<0>(scores[parity][0]);
+    softmax.template pack<1>(scores[parity][1]);
+  }
+
+  template <int parity>
+  __device__ __forceinline__ AnchorMove mask_and_anchor(int t) {
+    const bool needs_mask = V::left_bound ? t >= keys.masked_from || t < keys.unmasked_from : t >= keys.masked_from;
+    if (needs_mask) mask.apply(scores[parity], keys.first_key + t * keys_per_tile, lane_id());
+    return softmax.move_anchor(scores[parity]);
+  }
+
+  // Vector instructions between the MFMAs of a cluster, evenly: `mfmas` times one MFMA, its share of exp and of the others.
+  template <int mfmas, int exps, int others, int pipeline>
+  __device__ __forceinline__ static void interleave() {
+    static_for<0, mfmas>([&](auto i) {
+      schedule_group<schedule_mfma, 1, pipeline>();
+      schedule_group<schedule_exp, (i + 1) * exps / mfmas - i * exps / mfmas, pipeline>();
+      schedule_group<schedule_valu, (i + 1) * others / mfmas - i * others / mfmas, pipeline>();
+    });
+  }
+
+  template <int slot>
+  __device__ __forceinline__ void first_step() {
+    constexpr int parity = slot % 2;
+    multiply_qk<parity>();
+    const AnchorMove move = mask_and_anchor<parity>(0);
+    if (move.any) softmax.set_anchor(move);
+    begin_softmax<parity>();
+    static_for<0, T::d_tiles>([&](auto d) { o[d] = 0.f; });
+    barrier();
+    kv.template request_k<slot>();
+    kv.template request_v<slot + T::ring - 1>();
+    kv.template read_k<slot + 1>();
+    kv.template wait<Kv::newest, Kv::k_fragments>();
+    barrier();
+  }
+
+  template <int slot>
+  __device__ __forceinline__ void step(int t) {
+    constexpr int parity = slot % 2;
+    multiply_qk<parity>();
+    finish_softmax<1 - parity>();
+    interleave<T::key_tiles * T::qk_steps, 16, 32, 1>();
+    barrier();
+
+    kv.template request_k<slot>();
+    const AnchorMove move = mask_and_anchor<parity>(t);
+    kv.template read_v<slot + T::ring - 1>();
+    kv.template wait<Kv::newest, Kv::v_fragments>();
+    barrier();
+
+    set_priority<1>();
+    multiply_pv();
+    begin_softmax<parity>();
+    interleave<T::pv_steps * T::d_tiles, 16, 16, 2>();
+    set_priority<0>();
+    if (__builtin_expect(move.any, false)) {
+      static_for<0, T::d_tiles>([&](auto d) { o[d] *= move.shrink; });
+      softmax.set_anchor(move);
+    }
+    barrier();
+
+    kv.template request_v<slot + T::ring - 1>();
+    kv.template read_k<slot + 1>();
+    kv.template wait<Kv::newest, Kv::k_fragments>();
+    barrier();
+  }
+
+  template <int slot>
+  __device__ __forceinline__ void last_step() {
+    finish_softmax<slot % 2>();
+    barrier();
+    kv.template read_v<slot>();
+    kv.template wait<0, Kv::v_fragments>();
+    multiply_pv();
+  }
+
+  // Slots and register blocks are compile-time choices, so the loop is unrolled by the length of the ring, and the tiles are
+  // rounded up to it: a tile past the end is hidden by the mask like any other key. One way into the loop and one way out, at
+  // its end: with more, the register allocator spills at D = 128.
+  __device__ __forceinline__ void run(bool second_group) {
+    kv.template request_k<0>();
+    static_for<1, T::ring>([&](auto i) {
+      kv.template request_k<i>();
+      kv.template request_v<i - 1>();
+    });
+    kv.template wait<Kv::newest, 0>();  // K(0) is there
+    barrier();
+    kv.template read_k<0>();
+    kv.template wait<Kv::newest - 1, Kv::k_fragments>();  // and K(1)
+    barrier();
+    if (second_group) barrier();
+
+    first_step<0>();
+    static_for<1, T::ring>([&](auto slot) { step<slot>(slot); });
+    for (int t = T::ring; t < keys.tiles; t += T::ring)
+      static_for<0, T::ring>([&](auto slot) { step<slot>(t + slot); });
+    last_step<T::ring - 1>();
+    if (!second_group) barrier();
+  }
+};
+
+template <class V>
+__device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item, int wave) {
+  const int lane = lane_id();
+  const Sequence sequence = find_sequence<V>(a, item.batch);
+  const QueryRows<V> rows(a.shape, sequence, item);
+  const int block_row = item.query_block * rows_per_block;
+  if (V::varlen && item.batch == a.shape.batch - 1) {
+    clear_rows<V>(a, sequence, item, rows, block_row, count_work<V>(a.shape).query_blocks * rows_per_block, wave, lane);
+    return;
+  }
+  if (block_row >= rows.count()) return;
+
+  const int wave_row = block_row + wave * rows_per_wave;
+  const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
+  const int kv_head = V::pack_gqa ? item.head : item.head / (a.shape.query_heads / a.shape.kv_heads);
+  RowBlock<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first_key, wave, lane), OnlineSoftmax<V>(a.softmax_scale),
+                    Mask<V>{a.shape, sequence, rows, wave_row}, keys};
+  if (keys.tiles > 0) {
+    load_query<V>(block.q, a, sequence, rows[wave_row + lane % 32], lane / 32);
+    block.run(wave >= waves_per_block / 2);
+  } else {
+    static_for<0, Tiling<V>::d_tiles>([&](auto d) { block.o[d] = 0.f; });
+  }
+  store_rows<V>(a, sequence, item, rows[wave_row + lane_id() % 32], lane_id() / 32, block.o, block.softmax);
+}
+
+template <class V>
+__device__ __forceinline__ void attention_forward(const Arguments& a) {
+  const int wave = uniform(work_item_id() / wave_lanes);
+  const WorkCount work = count_work<V>(a.shape);
+  if constexpr (V::persistent) {
+    const int items = work.total(), stride = a.shape.num_workgroups;
+    for (int id = workgroup_id(); id < items; id += stride) {
+      // Read anew for each item: kept over the loop, the arguments and what follows from them spill scalar registers.
+      const Arguments again = kernel_arguments<Arguments>();
+      attend<V>(again, decode_work<V>(id, count_work<V>(again.shape)), wave);
+      barrier();  // the slower waves have read the last values before the next item's arrive
+    }
+  } else {
+    attend<V>(a, decode_work<V>(workgroup_id(), work), wave);
+  }
+}
+
+}  // namespace rocke
+
+// The parameters lie in memory as the fields of rocke::Arguments: first those of the seed's signature, then what is ours.
+#define ROCKE_ATTENTION_FORWARD(entry)                                                                                  \
+  extern "C" __global__ __launch_bounds__(512)                                                                         \
+      __attribute__((amdgpu_waves_per_eu(Variant::waves_per_eu, Variant::waves_per_eu))) void                          \
+      entry(const void* q_ptr, const void* k_ptr, const void* v_ptr, void* o_ptr, float scale,                         \
+            const int* cu_seqlens_q, const int* cu_seqlens_kv, const int* kv_lens, float* lse_ptr,                     \
+            rocke::Shape shape) {                                                                                      \
+    rocke::attention_forward<Variant>(                                                                                 \
+        {q_ptr, k_ptr, v_ptr, o_ptr, scale, (rocke::Lengths)cu_seqlens_q, (rocke::Lengths)cu_seqlens_kv,               \
+         (rocke::Lengths)kv_lens, lse_ptr, shape});                    \
+  }

@@ -1,0 +1,49 @@
+// Work item, wave and cross-lane instructions.
+#pragma once
+#include "common/types.h"
+
+namespace rocke {
+
+__device__ __forceinline__ int work_item_id() { return __builtin_amdgcn_workitem_id_x(); }
+
+// Linear over the three axes of the grid.
+__device__ __forceinline__ int workgroup_id() {
+  return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+}
+
+// The lane's number, counted afresh at each call (v_mbcnt): it costs two instructions and no register in between.
+__device__ __forceinline__ int lane_id() {
+  uint32 all = ~0u;
+  asm volatile("" : "+s"(all));
+  return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(all, 0));
+}
+
+// The block of kernel arguments, loaded at this point.
+template <class T>
+__device__ __forceinline__ T kernel_arguments() {
+  auto address = (const __attribute__((address_space(4))) T*)__builtin_amdgcn_kernarg_segment_ptr();
+  asm volatile("" : "+s"(address));
+  return *address;
+}
+
+// A value that is the same in all lanes, moved to a scalar register.
+__device__ __forceinline__ int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
+__device__ __forceinline__ float uniform(float value) { return bit_cast<float>(uniform(bit_cast<int>(value))); }
+
+// The same value, of which the compiler knows nothing: it neither keeps in registers what follows from it, nor takes it apart.
+template <class T>
+__device__ __forceinline__ T opaque(T value) {
+  asm volatile("" : "+v"(value));
+  return value;
+}
+
+__device__ __forceinline__ bool any_lane(bool condition) { return __builtin_amdgcn_ballot_w64(condition) != 0; }
+
+// The value of lane l ^ 32 beside one's own, as an unordered pair.
+__device__ __forceinline__ f32x2 both_halves(float value) {
+  const uint32 bits = bit_cast<uint32>(value);
+  const u32x2 pair = __builtin_amdgcn_permlane32_swap(bits, bits, false, false);
+  return bit_cast<f32x2>(pair);
+}
+
+}  // namespace rocke

@@ -1,0 +1,38 @@
+// Wait counters, barriers and the scheduler's fences.
+#pragma once
+
+namespace rocke {
+
+// s_waitcnt vmcnt(vm) lgkmcnt(lgkm). The encoding splits vmcnt: bits 3:0 and 15:14; expcnt (bits 6:4) is left at its maximum.
+template <int vm, int lgkm>
+__device__ __forceinline__ void wait_counters() {
+  static_assert(vm >= 0 && vm <= 63 && lgkm >= 0 && lgkm <= 15, "counter out of the field");
+  __builtin_amdgcn_s_waitcnt((vm & 15) | ((vm >> 4) << 14) | (7 << 4) | (lgkm << 8));
+}
+
+// Nothing moves across, for the instruction scheduler.
+__device__ __forceinline__ void schedule_fence() { __builtin_amdgcn_sched_barrier(0); }
+
+// A bare s_barrier, without the waits that __syncthreads adds (they would drain the prefetch). The builtin alone does not
+// order memory for the compiler: LLVM sinks LDS reads across it, a race that the virtual device reports.
+__device__ __forceinline__ void barrier() {
+  schedule_fence();
+  asm volatile("" ::: "memory");
+  __builtin_amdgcn_s_barrier();
+  asm volatile("" ::: "memory");
+  schedule_fence();
+}
+
+template <int priority>
+__device__ __forceinline__ void set_priority() {
+  __builtin_amdgcn_s_setprio(priority);
+}
+
+// Scheduling groups: the next `count` instructions of a kind stand here, inside one basic block.
+enum ScheduleKind { schedule_valu = 0x002, schedule_mfma = 0x008, schedule_exp = 0x400 };
+template <int kind, int count, int pipeline>
+__device__ __forceinline__ void schedule_group() {
+  if constexpr (count > 0) __builtin_amdgcn_sched_group_barrier(kind, count, pipeline);
+}
+
+}  // namespace rocke

@@ -1,0 +1,47 @@
+// Divides by the row sum and stores the rows that exist.
+#pragma once
+#include "common/arguments.h"
+#include "parts/online_softmax.h"
+#include "parts/query_rows.h"
+
+namespace rocke {
+
+template <class V>
+__device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s, const WorkItem& item, QueryRow row, int half,
+                                           const f32x16 (&o)[Tiling<V>::d_tiles], const OnlineSoftmax<V>& softmax) {
+  using Out = typename Choose<V::float32_out, float, Element<V>>::type;
+  const float row_sum = softmax.row_sum();
+  if (!row.exists) return;
+  const Shape& shape = a.shape;
+  const int64 token = s.q_token + row.token;
+  if (a.lse != nullptr && half == 0)
+    a.lse[item.split * shape.lse_split + s.batch * shape.lse_batch + row.head * shape.lse_head + token] =
+        softmax.log_sum_exp(row_sum, a.softmax_scale);
+
+  // A row that saw no key is 0; NaN stays NaN.
+  const float factor = row_sum == 0 ? 0.f : reciprocal(row_sum);
+  Out* address = (Out*)a.o + item.split * shape.o_split + s.batch * shape.o.batch + token * shape.o.token +
+                 row.head * shape.o.head + 4 * half;
+#pragma unroll
+  for (int d = 0; d < Tiling<V>::d_tiles; d++)
+#pragma unroll
+    for (int r = 0; r < 16; r += 4) {
+      const int column = 32 * d + mfma_row(r);
+      if (column < V::head_dim)
+        *(vec<Out, 4>*)(address + column) =
+            __builtin_convertvector(f32x4{o[d][r], o[d][r + 1], o[d][r + 2], o[d][r + 3]} * factor, vec<Out, 4>);
+    }
+}
+
+// Rows of packed arrays that belong to no sequence, from `first_row` on in steps of `step`: 0, and an LSE of -inf.
+template <class V>
+__device__ __forceinline__ void clear_rows(const Arguments& a, const Sequence& s, const WorkItem& item, const QueryRows<V>& rows,
+                                           int first_row, int step, int wave, int lane) {
+  f32x16 zero[Tiling<V>::d_tiles];
+  for (auto& block : zero) block = 0.f;
+  for (int row = first_row; row < rows.count(); row += step)
+    store_rows<V>(a, s, item, rows[row + wave * rows_per_wave + lane % 32], lane / 32, zero,
+                  OnlineSoftmax<V>(a.softmax_scale));
+}
+
+}  // namespace rocke

@@ -1,0 +1,54 @@
+// Which keys a block of rows visits, and which of its tiles a wave must mask. Lengths, windows, the causal diagonal, packed
+// sequences and splits all come down to this.
+#pragma once
+#include "common/arguments.h"
+#include "parts/query_rows.h"
+#include "parts/sequence.h"
+
+namespace rocke {
+
+struct KeyBounds {
+  int first, last;  // inclusive; empty when last < first
+};
+
+// The keys that a token sees.
+template <class V>
+__device__ __forceinline__ KeyBounds visible_keys(const Shape& shape, const Sequence& s, int token) {
+  KeyBounds keys{0, s.seqlen_kv - 1};
+  if constexpr (V::right_bound) keys.last = min(keys.last, token + s.diagonal + shape.window_right);
+  if constexpr (V::left_bound) keys.first = max(keys.first, token + s.diagonal - shape.window_left);
+  return keys;
+}
+
+struct KeyRange {
+  int first_key;                  // of tile 0; a multiple of keys_per_tile
+  int tiles;                      // to visit; 0 or less: the block sees no key
+  int unmasked_from, masked_from;  // this wave needs no mask in tiles unmasked_from .. masked_from - 1
+};
+
+template <class V>
+__device__ __forceinline__ KeyRange find_keys(const Shape& shape, const Sequence& s, const QueryRows<V>& rows,
+                                              const WorkItem& item, int wave) {
+  const int block_row = item.query_block * rows_per_block;
+  const int last_row = min(block_row + rows_per_block, rows.count()) - 1;
+  const KeyBounds first_token = visible_keys<V>(shape, s, rows.token(block_row));
+  const KeyBounds last_token = visible_keys<V>(shape, s, rows.token(last_row));
+  int first_tile = first_token.first / keys_per_tile;
+  int end_tile = last_token.last < first_token.first ? first_tile : last_token.last / keys_per_tile + 1;
+  if constexpr (V::split_kv) {
+    const int share = ceil_div(end_tile - first_tile, shape.num_splits);
+    first_tile += item.split * share;
+    end_tile = min(end_tile, first_tile + share);
+  }
+  const int wave_row = block_row + wave * rows_per_wave;
+  const int first_masked_key = visible_keys<V>(shape, s, rows.token(wave_row)).last + 1;
+  KeyRange range{first_tile * keys_per_tile, end_tile - first_tile, 0, 0};
+  range.masked_from = (max(first_masked_key, 0) / keys_per_tile) - first_tile;
+  if constexpr (V::left_bound) {
+    const int first_unmasked_key = visible_keys<V>(shape, s, rows.token(wave_row + rows_per_wave - 1)).first;
+    range.unmasked_from = (first_unmasked_key + keys_per_tile - 1) / keys_per_tile - first_tile;
+  }
+  return range;
+}
+
+}  // namespace rocke

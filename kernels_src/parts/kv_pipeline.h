@@ -1,0 +1,134 @@
+// Keys and values on their way from memory through LDS to registers.
+//
+// A ring of LDS slots each for K and V, filled by LDS DMA. Two groups of four waves run one phase apart, so that on each SIMD
+// one wave computes while the other loads. What makes it safe, with t the tile and the phases of a step being
+// QK(t) | load V(t-1) | PV(t-1) | load K(t+1), a barrier after each:
+//   K(t + ring) is requested in the first load phase of step t: all waves have read K(t) one barrier earlier;
+//   V(t + ring - 1) is requested in the second: all waves have read V(t - 1) one barrier earlier;
+//   each load phase ends when all but the newest 2 (ring - 1) requests have landed, which is one barrier before the slower
+//   group's data is read by the faster one.
+#pragma once
+#include "common/arguments.h"
+#include "common/static_for.h"
+#include "isa/buffer.h"
+#include "isa/lane.h"
+#include "isa/lds.h"
+#include "isa/wait.h"
+#include "parts/key_range.h"
+#include "tile/kv_layout.h"
+
+namespace rocke {
+
+// The slots of the ring, one after the other. LDS reads are assembly (isa/lds.h) and reach every slot by an immediate.
+template <int bytes>
+__device__ __forceinline__ LdsBytes k_ring() {
+  __shared__ __attribute__((aligned(16))) char memory[bytes];
+  return (LdsBytes)(LdsPointer<void>)memory;
+}
+template <int bytes>
+__device__ __forceinline__ LdsBytes v_ring() {
+  __shared__ __attribute__((aligned(16))) char memory[bytes];
+  return (LdsBytes)(LdsPointer<void>)memory;
+}
+
+// The keys or the values of one (batch entry, kv head), as a buffer that ends with the last valid row. A buffer holds less than
+// 2**32 bytes; with wide_kv it moves along with the tiles instead.
+template <class V>
+struct KeyRows {
+  using Offset = typename Choose<V::wide_kv, uint64, uint32>::type;
+  const char* base;
+  Offset bytes, tile_stride;  // of all rows; of 64 rows
+  Offset next;                // where the tile to request next starts
+  uint32 lane_offset[Tiling<V>::column_groups];
+
+  __device__ KeyRows(const void* array, const Strides& stride, const Sequence& s, int kv_head, int first_key, int wave,
+                     int lane) {
+    base = (const char*)((const Element<V>*)array + s.batch * stride.batch + s.kv_token * stride.token +
+                         kv_head * stride.head);
+    const Offset row_bytes = Offset(stride.token) * 2;
+    bytes = s.seqlen_kv > 0 ? (s.seqlen_kv - 1) * row_bytes + V::head_dim * 2 : 0;
+    tile_stride = keys_per_tile * row_bytes;
+    next = first_key * row_bytes;
+    const int row = lane / 8 * waves_per_block + wave, column = lane % 8 * 8;
+    for (int g = 0; g < Tiling<V>::column_groups; g++) {
+      // Columns past the head dim belong to the next head: an offset that no buffer contains reads zeros instead.
+      constexpr uint32 nowhere = 0x80000000;
+      lane_offset[g] = g * columns_per_line + column < V::head_dim ? row * uint32(row_bytes) + column * 2 : nowhere;
+    }
+  }
+
+  // One request a column group, into the lines of this wave.
+  template <int line_bytes>
+  __device__ __forceinline__ void request_tile(LdsBytes slot, int wave) {
+    // Past the end the offset stands at the size: every row is then out of range, without a sum that could wrap.
+    const Offset offset = min(next, bytes);
+    next += tile_stride;
+    BufferResource buffer;
+    if constexpr (V::wide_kv)
+      buffer = make_buffer(base + offset, uint32(min<uint64>(bytes - offset, 0x7fffffff)));
+    else
+      buffer = make_buffer(base, bytes);
+    static_for<0, Tiling<V>::column_groups>([&](auto g) {
+      constexpr int step = g * key_bytes_in_line;
+      dma_b128_to_lds<step>(buffer, slot + (g * waves_per_block * line_bytes - step) + wave * line_bytes, lane_offset[g],
+                            V::wide_kv ? 0 : uint32(offset));
+    });
+  }
+};
+
+template <class V>
+struct KvPipeline {
+  using T = Tiling<V>;
+  using Fragment = vec<Element<V>, 8>;
+  static constexpr int ring = T::ring;
+  static constexpr int newest = 2 * (ring - 1);  // requests that may be under way at the end of a load phase
+
+  KeyRows<V> k, v;
+  int wave;
+  uint32 k_lane, v_lane;  // LDS addresses from which the lane reads
+  // Operands of the next MFMA cluster: K as [32-key block][k-step], or V as [key step][32-column block].
+  static constexpr int k_fragments = T::key_tiles * T::qk_steps, v_fragments = T::pv_steps * T::d_tiles;
+  Fragment fragment[k_fragments > v_fragments ? k_fragments : v_fragments];
+
+  __device__ KvPipeline(const Arguments& a, const Sequence& s, int kv_head, int first_key, int wave, int lane)
+      : k(a.k, a.shape.k, s, kv_head, first_key, wave, lane),
+        v(a.v, a.shape.v, s, kv_head, first_key, wave, lane),
+        wave(wave),
+        k_lane(uint32(k_ring<ring * T::k_slot_bytes>()) + k_lane_offset(lane)),
+        v_lane(uint32(v_ring<ring * T::v_slot_bytes>()) + v_lane_offset(lane)) {}
+
+  template <int slot>
+  __device__ __forceinline__ void request_k() {
+    k.template request_tile<k_line_bytes>(k_ring<ring * T::k_slot_bytes>() + slot % ring * T::k_slot_bytes, wave);
+  }
+  template <int slot>
+  __device__ __forceinline__ void request_v() {
+    v.template request_tile<v_line_bytes>(v_ring<ring * T::v_slot_bytes>() + slot % ring * T::v_slot_bytes, wave);
+  }
+
+  template <int slot>
+  __device__ __forceinline__ void read_k() {
+    static_for<0, k_fragments>([&](auto i) {
+      constexpr int n = i / T::qk_steps, k = i % T::qk_steps;
+      fragment[i] = lds_read_b128<slot % ring * T::k_slot_bytes + k_fragment_offset(n, k), Element<V>>(k_lane);
+    });
+  }
+  template <int slot>
+  __device__ __forceinline__ void read_v() {
+    static_for<0, v_fragments>([&](auto i) {
+      constexpr int kk = i / T::d_tiles, d = i % T::d_tiles, base = slot % ring * T::v_slot_bytes;
+      const auto low = lds_read_transposed<base + v_fragment_offset(d, kk, 0), Element<V>>(v_lane);
+      const auto high = lds_read_transposed<base + v_fragment_offset(d, kk, 1), Element<V>>(v_lane);
+      fragment[i] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+    });
+  }
+
+  // Ends a load phase: the fragments are in registers, and all but the newest `requests` of this wave are in LDS.
+  template <int requests, int fragments>
+  __device__ __forceinline__ void wait() {
+    wait_counters<requests * T::column_groups, 0>();
+    static_for<0, fragments>([&](auto i) { fragment[i] = opaque(fragment[i]); });
+  }
+};
+
+}  // namespace rocke
