@@ -33,7 +33,7 @@ _built: dict[tuple[int, KernelSource], Any] = {}
 
 
 def build(source: KernelSource, device_id: int, spec: object) -> Any:
-    """Return the ``cupy.RawKernel`` of a source, compiled for a device or taken from memory.
+    """Return a source's ``cupy.cuda.Function``, compiled for a device or taken from memory.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def _compile(source: KernelSource, device_id: int, spec: object) -> Any:
     module = cupy.RawModule(code=source.code, options=options)
     try:
         with cupy.cuda.Device(device_id):
-            return module.get_function(source.name)
+            # Not the RawKernel, which looks its function up anew at each launch.
+            return module.get_function(source.name).kernel
     except cupy.cuda.compiler.CompileException as error:
         raise KernelBuildError(
             f"hipRTC could not compile {source.name} for {arch}.\n"

@@ -15,29 +15,32 @@ _KEPT_PLANS = 4096
 """A decoding loop has a new length, so a new plan, at each step: old ones must not pile up."""
 
 plans: dict[Hashable, Plan] = {}
-"""Plans by `plan_key`. A key is only entered after the call that it stands for was checked."""
+"""Plans by the key of `find_plan`, entered once the call that made them was checked."""
 
 
-def plan_key(q: Any, k: Any, v: Any, out: Any, flags: tuple[Any, ...]) -> Hashable:
-    """Return all that a plan depends on, or None if the arrays are not CuPy's.
+def find_plan(
+    q: Any, k: Any, v: Any, out: Any, flags: tuple[Any, ...]
+) -> tuple[Hashable, Plan | None]:
+    """Return the key of a call, None if the arrays are not CuPy's, and its plan if there is one.
 
-    A repeated call is looked up by it before anything is checked, so it holds whatever a check
-    looks at. The classes of the flags are in it since True == 1 == 1.0.
+    A repeated call is looked up before anything is checked, so the key holds whatever the checks
+    look at.
     """
     try:
+        at_q, at_k, at_v = q.data, k.data, v.data
         key = (
-            q.shape, q.strides, q.dtype, q.data.device_id,
-            k.shape, k.strides, k.dtype, k.data.device_id,
-            v.shape, v.strides, v.dtype, v.data.device_id,
-            (q.data.ptr | k.data.ptr | v.data.ptr) % 16,
+            q.shape, q.strides, q.dtype, at_q.device_id,
+            k.shape, k.strides, k.dtype, at_k.device_id,
+            v.shape, v.strides, v.dtype, at_v.device_id,
+            (at_q.ptr | at_k.ptr | at_v.ptr) % 16,
             None if out is None
             else (out.shape, out.strides, out.dtype, out.data.device_id, out.data.ptr % 16),
-            flags, *map(type, flags),
+            flags,
         )  # fmt: skip
-        hash(key)
-    except (AttributeError, TypeError, ValueError):  # NumPy's data is a buffer, not for all dtypes
-        return None
-    return key
+        return key, plans.get(key)
+    # NumPy's data is a buffer, which not all dtypes have; a list is not hashable.
+    except (AttributeError, TypeError, ValueError):
+        return None, None
 
 
 def dense(

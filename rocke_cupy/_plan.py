@@ -25,6 +25,8 @@ _VECTOR_BYTES = 16
 _OUT_VECTOR = 4
 """Elements that it stores at once."""
 
+_FLOAT32 = np.dtype(np.float32)
+
 _WIDE_BYTES = 2**32
 """Offsets within one head of k and v have 32 bits unless the kernel is the one for wide ones."""
 
@@ -54,13 +56,17 @@ class Plan:
         return_lse: bool,
     ) -> None:
         q = arrays["q"]
+        self._cupy = _cupy_calls()
         self.device_id: int = q.device.id
         self.out_shape, self.out_dtype = q.shape, q.dtype
         self.lse_shape = _lse_shape(q.shape, axes) if return_lse else None
-        self.spans = {name: _span(array) for name, array in arrays.items()}
+        low, high = _span(arrays["out"])
+        spans = {name: _span(arrays[name]) for name in "qkv"}
+        # Between these distances of an input from the output, the two may overlap.
+        self._apart = {name: (low - end, high - start) for name, (start, end) in spans.items()}
         self.grid = attention_dense_grid(spec)
         self.block = attention_dense_block(spec)
-        self.kernel = build(build_attention_dense(spec), self.device_id, spec)
+        self._launch = build(build_attention_dense(spec), self.device_id, spec)
         self.scale = np.float32(problem.scale)
         tokens = q.shape[axes.token]
         self.shape = pack_shape(
@@ -90,33 +96,38 @@ class Plan:
     ) -> Any:
         """Launch on the current stream; return out, and the LSE if the plan has one.
 
-        The lengths are int32 device arrays, contiguous.
+        The lengths are int32 device arrays, contiguous. This is what a repeated call costs, so
+        it does nothing that a plan could hold.
         """
-        import cupy
-
-        if cupy.cuda.runtime.getDevice() != self.device_id:
-            with cupy.cuda.Device(self.device_id):
+        current_device, device, empty = self._cupy
+        if current_device() != self.device_id:
+            with device(self.device_id):
                 return self.run(q, k, v, out, kv_lens, cu_seqlens_q, cu_seqlens_k)
         if out is None:
-            out = cupy.ndarray(self.out_shape, self.out_dtype)
+            out = empty(self.out_shape, self.out_dtype)
         else:
-            self._check_apart(out, q=q, k=k, v=v)
-        lse = None if self.lse_shape is None else cupy.ndarray(self.lse_shape, np.float32)
-        arguments = (
-            q, k, v, out, self.scale, cu_seqlens_q, cu_seqlens_k, kv_lens, lse, self.shape,
+            self._check_apart(out, q, k, v)
+        lse = None if self.lse_shape is None else empty(self.lse_shape, _FLOAT32)
+        self._launch(
+            self.grid, self.block,
+            (q, k, v, out, self.scale, cu_seqlens_q, cu_seqlens_k, kv_lens, lse, self.shape),
         )  # fmt: skip
-        self.kernel(self.grid, self.block, arguments)
         return out if lse is None else (out, lse)
 
-    def _check_apart(self, out: Any, **inputs: Any) -> None:
+    def _check_apart(self, out: Any, q: Any, k: Any, v: Any) -> None:
         """Refuse an ``out`` that overlaps an input; the exact test is only made near one."""
-        low, high = self.spans["out"]
         address = out.data.ptr
-        for name, array in inputs.items():
-            array_low, array_high = self.spans[name]
-            distance = array.data.ptr - address
-            if distance + array_low < high and low < distance + array_high:
+        for name, array in (("q", q), ("k", k), ("v", v)):
+            below, above = self._apart[name]
+            if below < array.data.ptr - address < above:
                 checks.check_overlap(out, **{name: array})
+
+
+def _cupy_calls() -> tuple[Any, Any, Any]:
+    """Return what a launch needs of CuPy, so that it need not be looked up each time."""
+    import cupy
+
+    return cupy.cuda.runtime.getDevice, cupy.cuda.Device, cupy.ndarray
 
 
 def prepare(
