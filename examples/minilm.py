@@ -36,20 +36,21 @@ def load_weights():
 
 
 def tokenize(sentences):
-    """Return the token numbers of each sentence, as long as the sentence needs."""
+    """Return token numbers (sentences, tokens of the longest one) and each sentence's length."""
     tokenizer = tokenizers.Tokenizer.from_buffer(read("tokenizer.json"))
-    tokenizer.no_padding()
-    return [encoding.ids for encoding in tokenizer.encode_batch(sentences)]
+    tokenizer.enable_padding()
+    encodings = tokenizer.encode_batch(sentences)
+    lengths = [sum(encoding.attention_mask) for encoding in encodings]
+    return np.array([encoding.ids for encoding in encodings]), np.array(lengths, np.int32)
 
 
-def run_onnxruntime(weights, sentences):
-    """Return the vector of each sentence, computed by onnxruntime in float32."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+def run_onnxruntime(weights, tokens, lengths):
+    """Return the vector of each sentence, computed by onnxruntime in float32, without padding."""
     session = onnxruntime.InferenceSession(
-        onnx_model(weights).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        onnx_model(weights).SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    return [session.run(None, {"tokens": np.array([ids])})[0][0] for ids in sentences]
+    sentences = [row[None, :length] for row, length in zip(tokens, lengths, strict=True)]
+    return np.concatenate([session.run(None, {"tokens": one})[0] for one in sentences])
 
 
 def onnx_model(weights):
