@@ -68,7 +68,7 @@ class Program:
     def __init__(self, code: bytes) -> None:
         self.code_object = CodeObject(code)
         lines = disassemble(self.code_object.text)
-        self.records, unknown = _records(lines)
+        self.records, unknown = instruction_records(lines)
         self.instructions = tuple(
             Instruction(k, line.offset, line.size, line.text, unknown.get(k, ""))
             for k, line in enumerate(lines)
@@ -156,7 +156,11 @@ def _past_end(operands: np.ndarray, kernel: Kernel) -> np.ndarray:
     return ((operands["kind"] == decode.VGPR) & (last > kernel.allocated_vgprs)).any(axis=1)
 
 
-def _records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:
+def instruction_records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:
+    """Records of disassembled lines and one more that is never known, for running past the end.
+
+    Also returns why lines are not modelled, by index.
+    """
     records = np.zeros(len(lines) + 1, INSTRUCTION)
     records["op"] = _UNKNOWN_OP
     records["target"] = -1

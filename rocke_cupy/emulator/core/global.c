@@ -22,6 +22,12 @@ int global_in_bounds(Wave *w, const Instruction *in, u64 exec, const u64 *addres
     Group *g = w->group;
     const Launch *l = &g->machine->launch;
     u64 hint = g->last_buffer;
+    if (exec == ~0ull && hint < l->n_buffers && l->buffer_end[hint] - l->buffer_start[hint] >= size &&
+        (!write || l->buffer_writable[hint])) {
+        u64 start = l->buffer_start[hint], room = l->buffer_end[hint] - start - size, outside = 0;
+        for (int i = 0; i < LANES; i++) outside |= address[i] - start > room;
+        if (!outside) return 1; /* the common case, without a branch for each lane */
+    }
     for (int i = 0; i < LANES; i++) {
         if (!(exec >> i & 1)) continue;
         if (hint < l->n_buffers && inside(l, hint, address[i], size, write)) continue;

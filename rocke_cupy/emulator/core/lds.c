@@ -5,7 +5,9 @@
 #include "lds.h"
 
 int lds_in_bounds(Wave *w, const Instruction *in, u64 exec, const u32 *address, u32 size) {
-    u32 limit = w->group->lds_size;
+    u32 limit = w->group->lds_size, outside = limit < size;
+    for (int i = 0; i < LANES; i++) outside |= address[i] > limit - size;
+    if (!outside) return 1; /* off lanes included: the common case, without a branch for each */
     for (int i = 0; i < LANES; i++) {
         if (!(exec >> i & 1) || (address[i] <= limit && limit - address[i] >= size)) continue;
         fail(w, in, FAULT_LDS_BOUNDS, i, "LDS access of %u bytes at address %u is outside the %u bytes of the workgroup",

@@ -131,14 +131,17 @@ static void write_lds(Wave *w, const Instruction *in, u32 size, int parts, u32 u
 
 /* ---- transposed read: in each group of 16 lanes, lane j, halfword n comes from lane 4n + j/4, halfword j%4 ---- */
 
+/* Halfword n of the 16 lanes is therefore what lanes 4n .. 4n+3 supply, one after the other. */
 static void effect_read_transposed(Wave *w, Pending *p) {
     u32(*v)[LANES] = destination(w, p);
-    u16 part[LANES][4];
-    for (int i = 0; i < LANES; i++) memcpy(part[i], w->group->lds + p->lds[i], 8);
-    for (int i = 0; i < LANES; i++) {
-        int row = i & ~15, j = i & 15, source = row + j / 4, column = j % 4;
-        v[0][i] = part[source][column] | (u32)part[source + 4][column] << 16;
-        v[1][i] = part[source + 8][column] | (u32)part[source + 12][column] << 16;
+    const u8 *lds = w->group->lds;
+    for (int row = 0; row < LANES; row += 16) {
+        u16 halfword[4][16];
+        for (int lane = 0; lane < 16; lane++) memcpy(&halfword[lane / 4][lane % 4 * 4], lds + p->lds[row + lane], 8);
+        for (int j = 0; j < 16; j++) {
+            v[0][row + j] = halfword[0][j] | (u32)halfword[1][j] << 16;
+            v[1][row + j] = halfword[2][j] | (u32)halfword[3][j] << 16;
+        }
     }
 }
 
