@@ -110,6 +110,12 @@ def test_example_on_numpy_arrays(name):
     assert "largest difference" in run(name + ".py", "--numpy")
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["hand_written_attention", "varlen_packing"])
+def test_example_on_the_device(name):
+    assert "largest difference" in run(name + ".py")
+
+
 def test_emulate_your_kernel():
     text = run("emulate_your_kernel.py")
     assert "ds_write_b32" in text
