@@ -2,8 +2,8 @@
 
 A recommender (fewer key heads than query heads), a language model in training (slices of one fused
 projection, causal, head dim 40) and the same kind of model while it generates (one new token
-against a cache, head dim 48). None needs a copy, padding, a mask or repeated heads. By hand all is float32;
-the one call has float16 arrays.
+against a cache, head dim 48). None needs a copy, padding, a mask or repeated heads. By hand all is
+float32; the one call has float16 arrays.
 
     python examples/hand_written_attention.py                           on an MI355X
     python -m rocke_cupy.emulator examples/hand_written_attention.py    on the virtual one
