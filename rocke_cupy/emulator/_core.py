@@ -144,7 +144,7 @@ class _Op(ctypes.Structure):
 class Op(NamedTuple):
     """A line of the semantics tables."""
 
-    index: int
+    number: int
     name: str
     form: str
     format: int
@@ -188,7 +188,11 @@ def library() -> ctypes.CDLL:
     for name, (result, *arguments) in signatures.items():
         function = getattr(core, name)
         function.restype, function.argtypes = result, arguments
-    ours = (INSTRUCTION.itemsize, OPERAND.itemsize, *map(ctypes.sizeof, (Launch, Fault, RaceRecord)))
+    ours = (
+        INSTRUCTION.itemsize,
+        OPERAND.itemsize,
+        *map(ctypes.sizeof, (Launch, Fault, RaceRecord)),
+    )
     theirs = tuple(core.rocke_sizes(which) for which in range(len(ours)))
     assert ours == theirs, f"structures of _core.py {ours} and core/machine.h {theirs} differ"
     return core

@@ -8,11 +8,12 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 import numpy as np
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
+from elftools.elf.segments import NoteSegment
 
 _NOTE_METADATA = 32
 _RELATIVE64, _ABS64, _ABS32, _GLOB_DAT = 13, 3, 6, 15
@@ -120,10 +121,13 @@ class CodeObject:
 
     def _metadata(self) -> list[dict[str, Any]]:
         for segment in self._elf.iter_segments():
-            if segment["p_type"] != "PT_NOTE":
+            if not isinstance(segment, NoteSegment):
                 continue
             for note in segment.iter_notes():
-                if note["n_name"] == "AMDGPU" and note["n_type"] in (_NOTE_METADATA, "NT_AMDGPU_METADATA"):
+                if note["n_name"] == "AMDGPU" and note["n_type"] in (
+                    _NOTE_METADATA,
+                    "NT_AMDGPU_METADATA",
+                ):
                     data = note["n_descdata"] if "n_descdata" in note else note["n_desc"]
                     raw = data if isinstance(data, bytes) else data.encode("latin-1")
                     return msgpack.unpackb(raw, strict_map_key=False)["amdhsa.kernels"]
@@ -199,7 +203,7 @@ class CodeObject:
         for section in self._elf.iter_sections():
             if not isinstance(section, RelocationSection):
                 continue
-            symbols = self._elf.get_section(section["sh_link"])
+            symbols: Any = self._elf.get_section(section["sh_link"])
             for entry in section.iter_relocations():
                 kind, where = entry["r_info_type"], entry["r_offset"]
                 value = base + entry["r_addend"]

@@ -168,7 +168,9 @@ def _plain_operand(text: str, kind: Type) -> Operand:
         return Operand(SGPR, index, kind.width, kind.code)
     if text in _APERTURES:
         value = _APERTURES[text]
-        return Operand(CONST, 0, kind.width, kind.code, value=value if kind.width > 1 else value >> 32)
+        return Operand(
+            CONST, 0, kind.width, kind.code, value=value if kind.width > 1 else value >> 32
+        )
     return Operand(CONST, 0, kind.width, kind.code, value=constant(text, kind))
 
 
@@ -268,7 +270,9 @@ def _take(texts: list[str], decoded: Decoded) -> str:
 def _plain(decoded: Decoded, line: Line, operands: list[str], modifiers: list[str]) -> Decoded:
     _operands(decoded, operands)
     sources = parse_form(decoded.op.form)[1]
-    packed = any(TYPES[name.lstrip("=")].code in (PAIR_F32, PAIR_16) for name in sources if name != "vcc")
+    packed = any(
+        TYPES[name.lstrip("=")].code in (PAIR_F32, PAIR_16) for name in sources if name != "vcc"
+    )
     values = dict(_named(modifier) for modifier in modifiers)
     if packed:
         _packed_modifiers(decoded, values)
@@ -296,7 +300,9 @@ def _bits(text: str) -> list[int]:
 
 def _nothing_left(decoded: Decoded, values: dict[str, str]) -> None:
     for name, value in values.items():
-        raise UnknownInstruction(f"{decoded.op.name} with modifier {name}{':' if value else ''}{value}")
+        raise UnknownInstruction(
+            f"{decoded.op.name} with modifier {name}{':' if value else ''}{value}"
+        )
 
 
 def _packed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
@@ -311,9 +317,7 @@ def _packed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
         reads_high = low[k] or (high[k] and not exchange)
         if operand.kind == CONST and operand.type == PAIR_F32 and reads_high and operand.value:
             raise UnknownInstruction(f"{decoded.op.name} with the high half of a constant")
-        mods = (
-            low[k] * SEL | high[k] * SEL_HI | negative[k] * NEG | negative_high[k] * NEG_HI
-        )
+        mods = low[k] * SEL | high[k] * SEL_HI | negative[k] * NEG | negative_high[k] * NEG_HI
         decoded.src[k] = replace(operand, mods=mods)
 
 
@@ -343,7 +347,9 @@ def _result_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
         decoded.flags |= CLAMP
     rescaled = decoded.flags & (CLAMP | MUL2 | MUL4 | DIV2)
     if rescaled and parse_form(decoded.op.form)[0][:1] not in (("f32",), ("pf32",)):
-        raise UnknownInstruction(f"{decoded.op.name} with an output modifier on a result that is not fp32")
+        raise UnknownInstruction(
+            f"{decoded.op.name} with an output modifier on a result that is not fp32"
+        )
 
 
 def _sdwa(decoded: Decoded, values: dict[str, str]) -> None:

@@ -47,7 +47,9 @@ class BufferTable:
         """Say where an address lies: in, before or past the nearest buffer."""
         if not self.buffers:
             return f"address {address:#x}, and there are no buffers"
-        nearest = min(self.buffers, key=lambda b: max(b.address - address, address - b.address - b.size))
+        nearest = min(
+            self.buffers, key=lambda b: max(b.address - address, address - b.address - b.size)
+        )
         offset = address - nearest.address
         what = f"buffer {nearest.name} of {nearest.size} bytes"
         if offset < 0:
@@ -60,6 +62,7 @@ class BufferTable:
 
 
 # ---- kernel arguments ----
+
 
 def fill_hidden(
     kernel: Kernel,
@@ -81,7 +84,9 @@ def fill_hidden(
     shared_mem : int
         Bytes of dynamic LDS.
     """
-    explicit = max((a.offset + a.size for a in kernel.arguments if not a.kind.startswith("hidden_")), default=0)
+    explicit = max(
+        (a.offset + a.size for a in kernel.arguments if not a.kind.startswith("hidden_")), default=0
+    )
     if len(kernarg) < explicit:
         raise ValueError(
             f"kernel {kernel.name} takes {explicit} bytes of arguments, got {len(kernarg)}"
@@ -103,7 +108,11 @@ def fill_hidden(
 
 
 def dispatch_packet(
-    kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], lds_size: int, kernarg: int
+    kernel: Kernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    lds_size: int,
+    kernarg: int,
 ) -> bytes:
     """The AQL packet that a kernel may read its launch shape from."""
     threads = [g * b for g, b in zip(grid, block, strict=True)]

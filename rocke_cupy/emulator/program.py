@@ -133,7 +133,8 @@ class Program:
         """``symbol+0x...`` of a byte of .text."""
         address = offset + self.code_object.text_address
         before = [
-            s for s in self.code_object.symbols.values()
+            s
+            for s in self.code_object.symbols.values()
             if s.address <= address and s.address >= self.code_object.text_address
         ]
         if not before:
@@ -179,7 +180,7 @@ def instruction_records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:
 
 
 def _fill(record: np.void, decoded: decode.Decoded) -> None:
-    record["op"] = decoded.op.index
+    record["op"] = decoded.op.number
     record["n_dst"], record["n_src"] = len(decoded.dst), len(decoded.src)
     record["flags"] = decoded.flags
     record["offset"], record["offset1"] = decoded.offset, decoded.offset1

@@ -147,11 +147,12 @@ class Report:
         return {self.program.describe(int(k)): int(self.bank_extra[k]) for k in found}
 
     def __str__(self) -> str:
+        ideal, extra = int(self.bank_ideal.sum()), int(self.bank_extra.sum())
         lines = [
-            f"{self.kernel.name}  grid {self.grid}  block {self.block}: {self.workgroups} workgroups, "
-            f"{self.total:,} wave instructions in {self.seconds:.2f} s",
-            f"LDS   {self.lds_bytes[0]:,} bytes read, {self.lds_bytes[1]:,} written; "
-            f"{int(self.bank_ideal.sum()):,} cycles and {int(self.bank_extra.sum()):,} more for bank conflicts",
+            f"{self.kernel.name}  grid {self.grid}  block {self.block}: {self.workgroups} "
+            f"workgroups, {self.total:,} wave instructions in {self.seconds:.2f} s",
+            f"LDS     {self.lds_bytes[0]:,} bytes read, {self.lds_bytes[1]:,} written; "
+            f"{ideal:,} cycles, {extra:,} more for bank conflicts",
             f"global  {self.global_bytes[0]:,} bytes read, {self.global_bytes[1]:,} written",
             "instructions",
         ]
@@ -162,7 +163,8 @@ class Report:
         if unwritten := np.flatnonzero(self.unwritten_reads).tolist():
             lines.append("reads of LDS that nothing had written (dwords)")
             lines += [
-                f"  {int(self.unwritten_reads[k]):>12,}  {self.program.describe(k)}" for k in unwritten
+                f"  {int(self.unwritten_reads[k]):>12,}  {self.program.describe(k)}"
+                for k in unwritten
             ]
         if self.races:
             lines.append("LDS races")

@@ -106,12 +106,16 @@ def launch(
         raise NotImplementedError("timing=True: there is no timing model yet")
     kernel = _kernel(program, kernel_name)
     shape, threads_of = _three("grid", grid), _three("block", block)
-    lds_size = _check_launch(kernel, shape, threads_of, shared_mem, memory, schedule, quantum, races)
+    lds_size = _check_launch(
+        kernel, shape, threads_of, shared_mem, memory, schedule, quantum, races
+    )
     ids = _workgroup_ids(workgroups, shape)
     started = time.perf_counter()
     full = fill_hidden(kernel, kernarg, shape, threads_of, shared_mem)
     arguments = _aligned_copy(full)
-    packet = _aligned_copy(dispatch_packet(kernel, shape, threads_of, lds_size, arguments.ctypes.data))
+    packet = _aligned_copy(
+        dispatch_packet(kernel, shape, threads_of, lds_size, arguments.ctypes.data)
+    )
     table = BufferTable(
         [
             *buffers,
@@ -218,10 +222,20 @@ class _Machine:
             place += f", lane {fault.lane}"
         lines = [f"{text}\n  in {place}", f"  at {program.describe(fault.pc)}"]
         if fault.other_pc >= 0:
-            relation = {"race": f"with wave {fault.other_wave}", "hang": "looping from", "early": "loaded by"}
+            relation = {
+                "race": f"with wave {fault.other_wave}",
+                "hang": "looping from",
+                "early": "loaded by",
+            }
             lines.append(f"  {relation.get(kind, 'and')} {program.describe(fault.other_pc)}")
         raise EmulationError(
-            "\n".join(lines), kind, fault.pc, fault.other_pc, fault.wave, fault.lane, fault.workgroup
+            "\n".join(lines),
+            kind,
+            fault.pc,
+            fault.other_pc,
+            fault.wave,
+            fault.lane,
+            fault.workgroup,
         )
 
     def _sum(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -325,7 +339,8 @@ def _check_launch(
     lds_size = kernel.lds_size + shared_mem
     if shared_mem < 0 or lds_size > LDS_LIMIT:
         raise ValueError(
-            f"shared_mem={shared_mem} and {kernel.lds_size} static bytes must be at most {LDS_LIMIT}"
+            f"shared_mem={shared_mem} and {kernel.lds_size} static bytes must be "
+            f"at most {LDS_LIMIT}"
         )
     for name, value, allowed in (
         ("memory", memory, MEMORIES),
@@ -472,6 +487,8 @@ def _pack(kernel: Kernel, args: Sequence[Any]) -> tuple[bytes, list[Buffer]]:
                 "its size is what the kernel reads"
             )
         if len(data) != argument.size:
-            raise ValueError(f"{name} has {len(data)} bytes; kernel {kernel.name} takes {argument.size}")
+            raise ValueError(
+                f"{name} has {len(data)} bytes; kernel {kernel.name} takes {argument.size}"
+            )
         block[argument.offset : argument.offset + argument.size] = data
     return bytes(block), buffers
