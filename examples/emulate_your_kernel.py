@@ -2,7 +2,7 @@
 
 Two waves add up a row through LDS. hipRTC compiles the kernel for gfx950, and the emulator executes
 the machine code on NumPy arrays; it needs no CuPy and no device. Without its barrier the kernel
-would often give the right sum on hardware. Here it is an error that names the instructions.
+would often give the right sum on hardware. Here it is an error that names the lines.
 
     python examples/emulate_your_kernel.py
 """
@@ -30,7 +30,7 @@ void row_sum(const float* rows, float* sums, int columns) {
 
 def row_sums(source, rows):
     """Return the sums of the rows, computed by the kernel, and the emulator's report."""
-    code = hiprtc.compile(source).code
+    code = hiprtc.compile(source, ["-gline-tables-only"]).code
     sums = np.full(len(rows), np.nan, np.float32)
     arguments = [rows, sums, np.int32(rows.shape[1])]
     report = emulator.run(code, "row_sum", grid=(len(rows),), block=(128,), args=arguments)

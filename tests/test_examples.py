@@ -119,7 +119,9 @@ def test_example_on_the_device(name):
 def test_emulate_your_kernel():
     text = run("emulate_your_kernel.py")
     assert "ds_write_b32" in text
-    assert "LDS race" in text.partition("without the barrier:")[2]
+    fault = text.partition("without the barrier:")[2]
+    assert "LDS race" in fault
+    assert "(kernel.hip:10)" in fault
 
 
 @pytest.mark.parametrize(
