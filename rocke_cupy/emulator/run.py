@@ -34,6 +34,7 @@ MAX_INSTRUCTIONS = 200_000_000
 """Instructions of one wave after which it is taken to hang."""
 
 _SLICE = 0.2  # seconds in the core between looks at Ctrl-C
+_ALONE = 0.005  # seconds of work below which starting threads costs more than it saves
 _KINDS = ("other", "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds")
 
 Progress = Callable[[int, int], None]
@@ -181,6 +182,8 @@ class _Machine:
 
     def run(self, total: int, progress: Progress | None) -> None:
         """Work on all threads; this one returns from the core often, so that Ctrl-C is seen."""
+        if not self._core.rocke_work(self._handle, 0, _ALONE):
+            return
         others = [
             threading.Thread(target=self._work, args=(number,), daemon=True)
             for number in range(1, self._setup.threads)

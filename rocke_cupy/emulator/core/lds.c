@@ -59,69 +59,72 @@ static void check_write(Wave *w, const Pending *p, Shadow *s, u32 bytes, u32 add
         report_race(w, p->in, s->read_pc, first_wave(others), address, "write over what another wave reads");
 }
 
-static void mark_read(Wave *w, const Pending *p, Shadow *s, u32 epoch) {
-    u32 wave = 1u << w->index;
+/* What a visit needs of its operation, kept in registers over the loop. */
+typedef struct Visit {
+    Wave *w;
+    const Pending *p;
+    u32 pc, wave, epoch, kind;
+} Visit;
+
+static inline void mark_read(const Visit *v, Shadow *s, u32 epoch) {
+    u32 wave = 1u << v->wave;
     s->read_waves = (u16)(s->read_epoch == epoch ? s->read_waves | wave : wave);
     s->read_epoch = (u16)epoch;
-    s->read_pc = (u32)position(w, p->in);
+    s->read_pc = v->pc;
 }
 
-static void mark_write(Wave *w, const Pending *p, Shadow *s, u32 bytes, u32 epoch) {
-    int same = s->write_wave == w->index && s->write_epoch == epoch;
+static inline void mark_write(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
+    int same = s->write_wave == v->wave && s->write_epoch == epoch;
     s->write_bytes = (u8)(same ? s->write_bytes | bytes : bytes);
-    s->write_wave = (u8)w->index;
+    s->write_wave = (u8)v->wave;
     s->write_epoch = (u16)epoch;
-    s->write_pc = (u32)position(w, p->in);
+    s->write_pc = v->pc;
 }
 
-static void note_unwritten(Wave *w, const Pending *p) { w->group->uninitialised[position(w, p->in)]++; }
-
-static void visit_issued(Wave *w, Pending *p, Shadow *s, u32 bytes, u32 address) {
-    u32 epoch = p->epoch;
-    if (p->lds_kind & LDS_READ) {
-        if (!s->write_bytes) note_unwritten(w, p);
-        check_read(w, p, s, bytes, address, epoch);
-        mark_read(w, p, s, epoch);
+static inline void visit_issued(const Visit *v, Shadow *s, u32 bytes, u32 address) {
+    if (v->kind & LDS_READ) {
+        int other = s->write_wave != v->wave || s->write_epoch == IN_FLIGHT;
+        if (!s->write_bytes) v->w->group->uninitialised[v->pc]++;
+        if (s->write_epoch >= v->epoch && other) check_read(v->w, v->p, s, bytes, address, v->epoch);
+        mark_read(v, s, v->epoch);
     }
-    if (p->lds_kind & (LDS_WRITE | LDS_DMA)) {
-        check_write(w, p, s, bytes, address, epoch);
-        mark_write(w, p, s, bytes, p->lds_kind & LDS_DMA ? IN_FLIGHT : epoch);
+    if (v->kind & (LDS_WRITE | LDS_DMA)) {
+        if (s->write_epoch >= v->epoch || s->read_epoch >= v->epoch)
+            check_write(v->w, v->p, s, bytes, address, v->epoch);
+        mark_write(v, s, bytes, v->kind & LDS_DMA ? IN_FLIGHT : v->epoch);
     }
 }
 
-static void visit_completed(Wave *w, Pending *p, Shadow *s, u32 bytes, u32 address) {
-    u32 epoch = w->group->epoch;
-    if (p->lds_kind & LDS_DMA) {
-        int mine = s->write_epoch == IN_FLIGHT && s->write_wave == w->index && s->write_pc == (u32)position(w, p->in);
+static inline void visit_completed(const Visit *v, Shadow *s, u32 bytes, u32 address) {
+    u32 epoch = v->w->group->epoch;
+    if (v->kind & LDS_DMA) {
+        int mine = s->write_epoch == IN_FLIGHT && s->write_wave == v->wave && s->write_pc == v->pc;
         if (mine) s->write_epoch = (u16)epoch;
         return;
     }
-    if (p->lds_kind & LDS_READ) {
-        if (s->write_wave != w->index) check_read(w, p, s, bytes, address, p->epoch);
-        mark_read(w, p, s, epoch);
+    if (v->kind & LDS_READ) {
+        if (s->write_wave != v->wave) check_read(v->w, v->p, s, bytes, address, v->epoch);
+        mark_read(v, s, epoch);
     }
-    if (p->lds_kind & LDS_WRITE) {
-        check_write(w, p, s, bytes, address, p->epoch);
-        if (s->write_wave == w->index) s->write_epoch = (u16)epoch;
+    if (v->kind & LDS_WRITE) {
+        check_write(v->w, v->p, s, bytes, address, v->epoch);
+        if (s->write_wave == v->wave) s->write_epoch = (u16)epoch;
     }
 }
 
-typedef void VisitFn(Wave *, Pending *, Shadow *, u32 bytes, u32 address);
-
-static void visit_words(Wave *w, Pending *p, VisitFn *visit) {
+/* Visit every dword of an operation; `completed` is a constant at each call. */
+static inline __attribute__((always_inline)) void visit_words(Wave *w, Pending *p, int completed) {
     Shadow *shadow = w->group->shadow;
-    for (int part = 0; part < p->lds_parts; part++)
-        for (int i = 0; i < LANES; i++) {
-            if (!(p->exec >> i & 1)) continue;
-            u32 start = p->lds[i] + (u32)part * p->lds_step, end = start + p->lds_size;
-            if (!((start | end) & 3)) {
-                for (u32 a = start; a < end; a += 4) visit(w, p, &shadow[a >> 2], 15, a);
-                continue;
-            }
+    const Visit v = {w, p, (u32)position(w, p->in), w->index, p->epoch, p->lds_kind};
+    for (u32 part = 0; part < p->lds_parts; part++)
+        for (u64 left = p->exec; left; left &= left - 1) {
+            u32 start = p->lds[__builtin_ctzll(left)] + part * p->lds_step, end = start + p->lds_size;
+            int whole = !((start | end) & 3);
             for (u32 a = start; a < end; a = (a & ~3u) + 4) {
                 u32 stop = (a & ~3u) + 4 < end ? (a & ~3u) + 4 : end;
-                u32 bytes = ((1u << (stop - a)) - 1) << (a & 3);
-                visit(w, p, &shadow[a >> 2], bytes, a);
+                u32 bytes = whole ? 15 : ((1u << (stop - a)) - 1) << (a & 3);
+                if (completed) visit_completed(&v, &shadow[a >> 2], bytes, a);
+                else visit_issued(&v, &shadow[a >> 2], bytes, a);
             }
         }
 }
@@ -130,12 +133,12 @@ void lds_issued(Wave *w, Pending *p) {
     u64 bytes = (u64)__builtin_popcountll(p->exec) * p->lds_size * p->lds_parts;
     if (p->lds_kind & LDS_READ) w->group->lds_read += bytes;
     if (p->lds_kind & (LDS_WRITE | LDS_DMA)) w->group->lds_written += bytes;
-    if (w->group->machine->launch.races) visit_words(w, p, visit_issued);
+    if (w->group->machine->launch.races) visit_words(w, p, 0);
 }
 
 void lds_completed(Wave *w, Pending *p) {
     if (!w->group->machine->launch.races) return;
-    if (p->lds_kind & LDS_DMA || p->epoch != w->group->epoch) visit_words(w, p, visit_completed);
+    if (p->lds_kind & LDS_DMA || p->epoch != w->group->epoch) visit_words(w, p, 1);
 }
 
 /* Epochs are 16 bits wide: before they run out, all but the accesses in flight become epoch 0. */

@@ -1,4 +1,5 @@
 /* Running workgroups: waves in turn by a schedule, barriers, limits, faults, and the interface for Python. */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +62,14 @@ static void execute_unknown(Wave *w, const Instruction *in) { fail(w, in, FAULT_
 static const Op *const TABLES[] = {scalar_ops, vector_ops, double_ops, convert_ops, packed_ops, compare_ops,
                                    mfma_ops, lane_ops, ds_ops, buffer_ops, flat_ops, control_ops};
 
-const Op *find_op(u32 index) {
+/* The instruction with a number, counted through all tables; NULL past the last one. */
+const Op *rocke_op(u32 number) {
     for (size_t t = 0; t < sizeof TABLES / sizeof *TABLES; t++)
         for (const Op *op = TABLES[t]; op->name; op++)
-            if (index-- == 0) return op;
+            if (number-- == 0) return op;
     return NULL;
 }
 
-const Op *rocke_op(u32 index) { return find_op(index); }
 u32 rocke_sizes(u32 which) {
     static const u32 sizes[] = {sizeof(Instruction), sizeof(Operand), sizeof(Launch), sizeof(Fault), sizeof(RaceRecord)};
     return which < sizeof sizes / sizeof *sizes ? sizes[which] : 0;
@@ -79,25 +80,34 @@ static int is_plain(const Instruction *in) {
     return !(in->flags & (u32)special) && in->dst[0].sel == SEL_DWORD;
 }
 
-/* Copy the records of a program and bind each to its op; op 0xffff stops when it is reached. */
+static u32 queue_of(u32 unit) {
+    return unit == UNIT_LDS ? QUEUE_LDS : unit == UNIT_VMEM ? QUEUE_VM : unit == UNIT_SMEM ? QUEUE_SCALAR : QUEUES;
+}
+
+/* Copy the records of a program and bind each to its op; a number without an op stops when it is reached. */
 static Instruction *bind(const Launch *l) {
-    Instruction *code = malloc((l->n_code + 1) * sizeof *code);
-    const Op *ops[4096] = {0};
-    u32 known = 0;
-    if (!code) return NULL;
-    while (known < 4096 && (ops[known] = find_op(known))) known++;
+    Instruction *code = malloc(l->n_code * sizeof *code);
+    const Op **ops = calloc(0x10000, sizeof *ops);
+    if (!code || !ops) {
+        free(code);
+        free(ops);
+        return NULL;
+    }
+    u32 number = 0;
+    for (size_t t = 0; t < sizeof TABLES / sizeof *TABLES; t++)
+        for (const Op *op = TABLES[t]; op->name; op++) ops[number++] = op;
     memcpy(code, l->code, l->n_code * sizeof *code);
     for (u64 k = 0; k < l->n_code; k++) {
         Instruction *in = &code[k];
-        in->execute = execute_unknown;
-        if (in->op >= known) continue;
         const Op *op = ops[in->op];
-        in->execute = op->execute;
+        in->execute = op ? op->execute : execute_unknown;
+        if (!op) continue;
         in->lanes = op->lanes;
         in->unit = in->flags & FLAG_LDS ? UNIT_LDS_DMA : op->unit;
-        in->queue = op->unit == UNIT_LDS ? QUEUE_LDS : op->unit == UNIT_VMEM ? QUEUE_VM : op->unit == UNIT_SMEM ? QUEUE_SCALAR : QUEUES;
+        in->queue = queue_of(op->unit);
         if (is_plain(in)) in->flags |= FLAG_PLAIN;
     }
+    free(ops);
     return code;
 }
 
@@ -270,7 +280,7 @@ int rocke_work(Machine *m, u32 thread, double seconds) {
             g->done++;
             __atomic_fetch_add(&m->finished, 1, __ATOMIC_RELAXED);
         }
-        if (turn % 64 == 0 && seconds_now() > end) break;
+        if (turn % 4 == 0 && seconds_now() > end) break;
     }
 #if defined(__x86_64__)
     _mm_setcsr(saved);
@@ -280,11 +290,38 @@ int rocke_work(Machine *m, u32 thread, double seconds) {
 
 /* ---- life of a machine ---- */
 
+/* Registers and queues of waves outlive a launch: fresh pages cost more than a small kernel. */
+typedef struct WaveMemory {
+    u32 v[VGPR_ROWS][LANES];
+    Pending slots[SLOTS];
+} WaveMemory;
+
+enum { KEPT_WAVES = 64 };
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static WaveMemory *pool[KEPT_WAVES];
+static u32 pooled;
+
+static WaveMemory *take_memory(void) {
+    pthread_mutex_lock(&pool_lock);
+    WaveMemory *memory = pooled ? pool[--pooled] : NULL;
+    pthread_mutex_unlock(&pool_lock);
+    return memory ? memory : aligned_alloc(64, (sizeof(WaveMemory) + 63) / 64 * 64);
+}
+
+static void give_memory(WaveMemory *memory) {
+    pthread_mutex_lock(&pool_lock);
+    if (memory && pooled < KEPT_WAVES) {
+        pool[pooled++] = memory;
+        memory = NULL;
+    }
+    pthread_mutex_unlock(&pool_lock);
+    free(memory);
+}
+
 static void free_group(Group *g) {
     for (u32 k = 0; g->waves && k < g->n_waves; k++) {
-        free(g->waves[k].v);
+        give_memory(g->waves[k].memory);
         free(g->waves[k].scratch);
-        for (int queue = 0; queue < QUEUES; queue++) free(g->waves[k].slots[queue]);
     }
     free(g->waves);
     free(g->lds);
@@ -297,15 +334,14 @@ static void free_group(Group *g) {
 }
 
 static int make_wave(Wave *w, const Launch *l) {
-    static const u32 slots[QUEUES] = {VM_SLOTS, LDS_SLOTS, SCALAR_SLOTS};
-    w->v = aligned_alloc(64, VGPR_ROWS * sizeof *w->v);
+    w->memory = take_memory();
     w->scratch = malloc((size_t)l->scratch_size * LANES + 64);
-    int fine = w->v && w->scratch;
-    for (int queue = 0; queue < QUEUES; queue++) {
-        w->slots[queue] = calloc(slots[queue], sizeof(Pending));
-        fine = fine && w->slots[queue];
-    }
-    return fine;
+    if (!w->memory || !w->scratch) return 0;
+    w->v = w->memory->v;
+    w->slots[QUEUE_VM] = w->memory->slots;
+    w->slots[QUEUE_LDS] = w->memory->slots + VM_SLOTS;
+    w->slots[QUEUE_SCALAR] = w->memory->slots + VM_SLOTS + LDS_SLOTS;
+    return 1;
 }
 
 static int make_group(Machine *m, Group *g) {

@@ -94,8 +94,6 @@ typedef struct Op {
     LaneFn *lanes;
 } Op;
 
-extern const Op *find_op(u32 index);
-
 /* ---- memory operations that have been issued and not yet waited for ---- */
 
 enum { VM_SLOTS = 64, LDS_SLOTS = 16, SCALAR_SLOTS = 32, SLOTS = VM_SLOTS + LDS_SLOTS + SCALAR_SLOTS };
@@ -142,6 +140,7 @@ struct Wave {
     u32 limbo;             /* FLAT operations past vmcnt, still held by lgkmcnt */
     u32 tag_v[VGPR_ROWS], tag_s[SGPR_ROWS];
     Pending *slots[QUEUES];
+    struct WaveMemory *memory; /* where v and slots lie */
     u8 *scratch;
 };
 
