@@ -32,7 +32,7 @@ UNKNOWN = 999
 
 
 class Allocation(ctypes.Structure):
-    """A live allocation; `kind` is 0 for device memory, 1 for pinned host memory, 2 for managed."""
+    """A live allocation; `kind` is 0 for device, 1 for pinned host, 2 for managed memory."""
 
     _fields_ = (("address", c_uint64), ("size", c_size_t), ("device", c_int32), ("kind", c_int32))
 
@@ -101,6 +101,8 @@ def load(root: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(root / "lib" / LIBRARY))
     library.rocke_register.argtypes = (POINTER(Callbacks),)
     library.rocke_register.restype = None
+    library.rocke_unregister.argtypes = ()
+    library.rocke_unregister.restype = None
     library.rocke_set_message.argtypes = (c_char_p,)
     library.rocke_set_message.restype = None
     library.rocke_allocations.argtypes = (

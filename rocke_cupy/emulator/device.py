@@ -6,6 +6,7 @@ The stand-in imports this module, in whatever process it runs, when it first nee
 from __future__ import annotations
 
 import _thread
+import atexit
 import ctypes
 import functools
 import itertools
@@ -20,14 +21,17 @@ from typing import Any
 
 from rocke_cupy.emulator import _hip_abi as abi
 from rocke_cupy.emulator import device_libraries
-from rocke_cupy.emulator import program as programs
-from rocke_cupy.emulator import run as emulator
 from rocke_cupy.emulator.code_images import BadImage, code_object_at
-from rocke_cupy.emulator.kernel_arguments import hidden_arguments
+from rocke_cupy.emulator.code_object import CodeObjectError, Kernel
+from rocke_cupy.emulator.memory import Buffer
+from rocke_cupy.emulator.program import Program, load
 from rocke_cupy.emulator.progress import Progress
+from rocke_cupy.emulator.report import EmulationError, Report
+from rocke_cupy.emulator.run import MEMORIES, SCHEDULES
+from rocke_cupy.emulator.run import launch as execute
 from rocke_cupy.emulator.virtual_root import MEMORY_VARIABLE, ROOT_VARIABLE, SCHEDULE_VARIABLE
 
-reports: deque = deque(maxlen=100)
+reports: deque[Report] = deque(maxlen=100)
 """The reports of the last launches, the newest last."""
 
 
@@ -80,8 +84,8 @@ class configure:  # noqa: N801 (used like a function)
         threads: int | None = None,
         execute: bool | None = None,
     ):
-        _check("memory", memory, ("lazy", "eager"))
-        _check("schedule", schedule, ("lockstep", "to_barrier", "random"))
+        _check("memory", memory, MEMORIES)
+        _check("schedule", schedule, SCHEDULES)
         changes = {name: value for name, value in locals().items() if name in _NAMES}
         self._before = _settings
         _use(replace(_settings, **{k: v for k, v in changes.items() if v is not None}))
@@ -116,7 +120,7 @@ class _Refused(Exception):  # noqa: N818 (not an error of ours: it becomes a HIP
 
 @dataclass
 class _Module:
-    program: Any
+    program: Program
     kernels: list[str]
 
 
@@ -127,9 +131,11 @@ _module_ids = itertools.count(1)
 def _load_module(image: int, module: Any) -> None:
     try:
         code = code_object_at(image)
-        program = programs.load(code)
+        program = load(code)
     except BadImage as error:
         raise _Refused(error.status, str(error)) from error
+    except CodeObjectError as error:
+        raise _Refused(abi.INVALID_IMAGE, str(error)) from error
     module[0] = identity = next(_module_ids)
     _modules[identity] = _Module(program, list(program.kernels))
 
@@ -147,18 +153,19 @@ def _find_function(module: int, name: bytes, info: Any) -> None:
     info[0] = abi.FunctionInfo(
         module=module,
         kernel=found.kernels.index(name.decode()),
-        max_threads=kernel.max_flat_workgroup_size,
-        static_lds=kernel.group_segment_fixed_size,
-        scratch_bytes=kernel.private_segment_fixed_size,
-        vector_registers=kernel.vgpr_count,
+        max_threads=kernel.max_workgroup,
+        static_lds=kernel.lds_size,
+        scratch_bytes=kernel.scratch_size,
+        vector_registers=kernel.vgprs,
     )
 
 
 def _find_global(module: int, name: bytes, address: Any, size: Any) -> None:
-    symbol = _modules[module].program.symbols.get(name.decode())
-    if symbol is None:
-        raise _Refused(abi.NOT_FOUND, f"there is no variable {name.decode()!r} in the code object")
-    address[0], size[0] = symbol
+    try:
+        address[0], size[0] = _modules[module].program.symbol_address(name.decode())
+    except KeyError:
+        message = f"there is no variable {name.decode()!r} in the code object"
+        raise _Refused(abi.NOT_FOUND, message) from None
 
 
 def _launch(pointer: Any) -> None:
@@ -169,7 +176,7 @@ def _launch(pointer: Any) -> None:
     kernarg = _kernarg(kernel, launch)
     settings = _settings
     with Progress(name) as progress:
-        report = emulator.launch(
+        report = execute(
             module.program,
             name,
             tuple(launch.grid),
@@ -189,10 +196,12 @@ def _launch(pointer: Any) -> None:
     reports.append(report)
 
 
-def _kernarg(kernel: Any, launch: abi.Launch) -> bytes:
-    """Return the kernel argument block as the hardware reads it, hidden arguments included."""
-    block = bytearray(kernel.kernarg_segment_size)
-    explicit = [argument for argument in kernel.args if not argument.hidden]
+def _kernarg(kernel: Kernel, launch: abi.Launch) -> bytes:
+    """Return the kernel argument block, in which the hidden arguments are still empty."""
+    block = bytearray(kernel.kernarg_size)
+    explicit = [
+        argument for argument in kernel.arguments if not argument.kind.startswith("hidden_")
+    ]
     if launch.packed:
         size = min(launch.packed_bytes, len(block))
         block[:size] = ctypes.string_at(launch.packed, size)
@@ -202,33 +211,30 @@ def _kernarg(kernel: Any, launch: abi.Launch) -> bytes:
             block[argument.offset : argument.offset + argument.size] = value
     elif explicit:
         raise _Refused(abi.INVALID_VALUE, f"the launch has no arguments, {len(explicit)} expected")
-    hidden_arguments(block, kernel, launch.grid, launch.block, launch.shared_bytes)
     return bytes(block)
 
 
-_buffer_cache: dict[int, tuple[int, list]] = {}
+_buffer_cache: dict[int, tuple[int, list[Buffer]]] = {}
 
 
-def _buffers(device: int, kernel: Any, kernarg: bytes) -> list:
+def _buffers(device: int, kernel: Kernel, kernarg: bytes) -> list[Buffer]:
     """Return the memory that a launch may touch, named by the arguments that point to it."""
     version = _library.rocke_allocations_version(device)
     if _buffer_cache.get(device, (None,))[0] != version:
         _buffer_cache[device] = _list_allocations(device)
     buffers = list(_buffer_cache[device][1])
     starts = [buffer.address for buffer in buffers]
-    for number, argument in enumerate(kernel.args):
-        if argument.value_kind != "global_buffer":
+    for number, argument in enumerate(kernel.arguments):
+        if argument.kind != "global_buffer":
             continue
         address = int.from_bytes(kernarg[argument.offset : argument.offset + 8], "little")
         index = bisect_right(starts, address) - 1
         if index >= 0 and address < starts[index] + buffers[index].size:
-            buffers[index] = replace(
-                buffers[index], name=f"argument {number} ({buffers[index].size} bytes)"
-            )
+            buffers[index] = replace(buffers[index], name=f"argument {number}")
     return buffers
 
 
-def _list_allocations(device: int) -> tuple[int, list]:
+def _list_allocations(device: int) -> tuple[int, list[Buffer]]:
     version = ctypes.c_uint64()
     capacity = _library.rocke_allocations(None, 0, device, version)
     while True:
@@ -238,7 +244,7 @@ def _list_allocations(device: int) -> tuple[int, list]:
             break
         capacity = count
     buffers = [
-        emulator.Buffer(entry.address, entry.size, f"an allocation of {entry.size} bytes")
+        Buffer(entry.address, entry.size, f"allocated at {entry.address:#x}")
         for entry in table[:count]
     ]
     return version.value, buffers
@@ -258,9 +264,9 @@ def _guard(function: Callable, interrupted: int = abi.UNKNOWN) -> Callable:
             return abi.SUCCESS
         except _Refused as error:
             status, message = error.status, str(error)
-        except emulator.EmulationError as error:
+        except EmulationError as error:
             status, message = abi.LAUNCH_FAILURE, str(error)
-        except device_libraries.NotSupported as error:
+        except NotImplementedError as error:
             status, message = abi.NOT_SUPPORTED, str(error)
         except KeyboardInterrupt:
             _thread.interrupt_main()
@@ -289,6 +295,8 @@ def _register(root: str) -> tuple[ctypes.CDLL, abi.Callbacks]:
     types = dict(abi.Callbacks._fields_)
     callbacks = abi.Callbacks(**{name: types[name](f) for name, f in functions.items()})
     library.rocke_register(callbacks)
+    # CuPy unloads modules while the interpreter is taken down, when callbacks would crash.
+    atexit.register(library.rocke_unregister)
     return library, callbacks
 
 

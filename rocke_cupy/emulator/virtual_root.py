@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,29 +28,27 @@ _HIP_VERSIONS = {"7.0": 70051831, "7.14": 71460850}
 
 @dataclass(frozen=True)
 class _Library:
-    """One ROCm library: which imported symbols are its, what it answers to the others."""
+    """A ROCm library that CuPy links: which of the imported symbols are its functions, and what a
+    function that the virtual device does not have returns (the library's code for that)."""
 
     stem: str
     symbols: str
     not_supported: int
-    sources: tuple[str, ...] = ("stub.c",)
 
 
-_RUNTIME_SOURCES = ("error.c", "device.c", "memory.c", "copy.c", "stream.c", "module.c",
-                    "fat_binary.c", "callbacks.c", "stub_hip.c")  # fmt: skip
-# The codes are each library's own for "not supported".
+_RUNTIME = "libamdhip64"
 _LIBRARIES = (
-    _Library("libamdhip64", r"_*hip(?!blas|sparse|rand|fft|rtc)", 801, _RUNTIME_SOURCES),
-    _Library("libhipblas", "hipblas", 7, ("stub.c", "blas.c")),
+    _Library(_RUNTIME, r"_*hip(?!blas|sparse|rand|fft|rtc)", 801),
+    _Library("libhipblas", "hipblas", 7),
     _Library("librocblas", "rocblas_", 2),
     _Library("librocsolver", "rocsolver_", 2),
     _Library("libhipsparse", "hipsparse", 10),
-    _Library("libhiprand", "hiprand", 1000, ("stub.c", "rand.c")),
+    _Library("libhiprand", "hiprand", 1000),
     _Library("libhipfft", "hipfft", 16),
     _Library("librocfft", "rocfft_", 1),
-    _Library("librccl", "nccl", 5, ("stub.c", "collectives.c")),
-    _Library("libroctx64", "roctx", 1, ("stub.c", "profiler.c")),
-    _Library("libroctracer64", "roctracer", 1, ("stub.c", "profiler.c")),
+    _Library("librccl", "nccl", 5),
+    _Library("libroctx64", "roctx", 1),
+    _Library("libroctracer64", "roctracer", 1),
 )
 
 
@@ -149,52 +147,64 @@ def _build(folder: Path, final: Path, cupy: Path, tools: RocmTools) -> None:
         (folder / "lib" / path.name).symlink_to(path)
     for path in (tools.hiprtc, tools.comgr):
         (folder / "lib" / path.name).symlink_to(path.resolve())
-    for library in _LIBRARIES:
-        _build_library(library, imports, folder, _HIP_VERSIONS[tools.version])
+    _build_libraries(imports, folder / "lib", _HIP_VERSIONS[tools.version])
     _write_hipcc(folder / "bin" / "hipcc", final, tools.version)
 
 
-def _build_library(library: _Library, imports: Imports, folder: Path, hip_version: int) -> None:
-    """Compile the stand-in for one library, if this CuPy links it."""
-    soname = next((n for n in imports.libraries if n.startswith(f"{library.stem}.so")), None)
-    if soname is None:
-        return
-    groups = imports.by_version(library.symbols)
-    link = [f"-Wl,-soname,{soname}"]
-    generated = _cache.cache_dir() / "generated" / hashlib.sha256(repr(groups).encode()).hexdigest()
-    if not generated.is_dir():
-        _cache.publish(generated, lambda path: _generate(path, library, groups))
-    if any(groups):
-        link.append(f"-Wl,--version-script={generated / 'exports.map'}")
+def _build_libraries(imports: Imports, folder: Path, hip_version: int) -> None:
+    """Compile all stand-ins as one library, under the name of each that CuPy links."""
     from rocke_cupy.emulator import native  # the compiler is needed only when a root is made
 
+    soname = _soname(_RUNTIME, imports)
+    stubs, exports = _generate(imports)
+    digest = hashlib.sha256((stubs + exports).encode()).hexdigest()[:16]
+    generated = _cache.cache_dir() / "generated" / digest
+    if not generated.is_dir():
+        _cache.publish(generated, lambda path: _write(path, stubs, exports))
     built = native.build_library(
-        library.stem,
-        [*(_SOURCES / name for name in library.sources), generated / "stubs.c"],
+        _RUNTIME,
+        [*sorted(_SOURCES.glob("*.c")), generated / "stubs.c"],
         depends=[*sorted(_SOURCES.glob("*.h")), generated / "exports.map"],
-        flags=["-O2", f"-I{_SOURCES}", f"-DROCKE_HIP_VERSION={hip_version}", "-fvisibility=hidden"],
-        link=link,
+        flags=[
+            "-O2",
+            f"-I{_SOURCES}",
+            f"-DROCKE_HIP_VERSION={hip_version}",
+            "-fvisibility=hidden",
+        ],
+        link=[f"-Wl,-soname,{soname}", f"-Wl,--version-script={generated / 'exports.map'}"],
     )
-    shutil.copyfile(built, folder / "lib" / soname)
-    plain = folder / "lib" / f"{library.stem}.so"
-    if not plain.exists():
-        plain.symlink_to(soname)
+    shutil.copyfile(built, folder / soname)
+    for library in _LIBRARIES:
+        for name in {f"{library.stem}.so", _soname(library.stem, imports)} - {soname, ""}:
+            (folder / name).symlink_to(soname)
 
 
-def _generate(folder: Path, library: _Library, groups: Mapping[str, Iterable[str]]) -> None:
-    """Write a stub of every imported symbol, and the version that each has to have."""
+def _write(folder: Path, stubs: str, exports: str) -> None:
     folder.mkdir()
-    names = sorted(name for group in groups.values() for name in group)
-    lines = ['#include "stub.h"', *(f"STUB({name}, {library.not_supported})" for name in names)]
-    (folder / "stubs.c").write_text("\n".join(lines) + "\n")
-    nodes = [
-        f"{version} {{ global: {'; '.join(group)}; }};"
-        for version, group in sorted(groups.items())
-        if version
-    ]
-    rest = "".join(f"{name}; " for name in groups.get("", ()))
+    (folder / "stubs.c").write_text(stubs)
+    (folder / "exports.map").write_text(exports)
+
+
+def _soname(stem: str, imports: Imports) -> str:
+    """Return the name by which CuPy links a library, or an empty string."""
+    return next((name for name in imports.libraries if name.startswith(f"{stem}.so")), "")
+
+
+def _generate(imports: Imports) -> tuple[str, str]:
+    """Return C source with a stub of every imported function, and the linker's export list, in
+    which each has the version that CuPy asks for."""
+    stubs = ['#include "stub.h"']
+    versions: dict[str, list[str]] = {}
+    for library in _LIBRARIES:
+        macro = "HIP_STUB" if library.stem == _RUNTIME else "STUB"
+        for version, names in imports.by_version(library.symbols).items():
+            stubs += [f"{macro}({name}, {library.not_supported})" for name in names]
+            versions.setdefault(version, []).extend(names)
+    rest = "".join(f"{name}; " for name in versions.pop("", ()))
+    nodes = [f"{name} {{ global: {'; '.join(group)}; }};" for name, group in versions.items()]
+    # What CuPy does not import: functions for other callers, and those for Python.
     nodes.append(f"ROCKE {{ global: {rest}hip*; rocke_*; __hip*; local: *; }};")
-    (folder / "exports.map").write_text("\n".join(nodes) + "\n")
+    return "\n".join(stubs) + "\n", "\n".join(nodes) + "\n"
 
 
 def _write_hipcc(path: Path, root: Path, version: str) -> None:

@@ -1,6 +1,5 @@
 /* hipBLAS: handles, and the matrix products. NumPy computes them, on the host. */
 #include "runtime.h"
-#include "stub.h"
 
 #include <stdlib.h>
 
@@ -55,7 +54,7 @@ static int multiply(const char *caller, Handle *handle, MatrixProduct product) {
     if (!handle) return NOT_INITIALIZED;
     product.trans_a -= OPERATION_NONE;
     product.trans_b -= OPERATION_NONE;
-    return rocke_request("rocke_matrix_product", caller, &product) ? EXECUTION_FAILED : OK;
+    return ask_python(caller, MATRIX_PRODUCT, &product) ? EXECUTION_FAILED : OK;
 }
 
 /* Type of alpha and beta: that of the computation, complex for complex matrices. */

@@ -6,15 +6,19 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 static Callbacks registered;
 static atomic_int is_registered;
+static atomic_int is_over; /* Python is on its way out and must not be called any more */
 
 /* Called by `rocke_cupy.emulator.device` while it is imported. */
 EXPORT void rocke_register(const Callbacks *callbacks) {
     registered = *callbacks;
     atomic_store(&is_registered, 1);
 }
+
+EXPORT void rocke_unregister(void) { atomic_store(&is_over, 1); }
 
 /* Import the Python half. It calls rocke_register; what goes wrong it says on standard error. */
 static void import_python_half(void) {
@@ -32,6 +36,10 @@ static void import_python_half(void) {
 }
 
 const Callbacks *python(void) {
+    if (atomic_load(&is_over)) {
+        fail(UNKNOWN, "the process is about to end; nothing is executed any more");
+        return NULL;
+    }
     if (!atomic_load(&is_registered)) import_python_half();
     if (atomic_load(&is_registered)) return &registered;
     fail(UNKNOWN,
@@ -40,24 +48,14 @@ const Callbacks *python(void) {
     return NULL;
 }
 
-/* For the stand-ins of hipBLAS and hipRAND, which have no way of their own. */
-EXPORT Error rocke_matrix_product(const MatrixProduct *product) {
+/* For hipBLAS and hipRAND, whose own errors are bare numbers: the reason goes to standard error. */
+Error ask_python(const char *caller, Request kind, const void *request) {
     const Callbacks *callbacks = python();
-    if (!callbacks) return UNKNOWN;
-    Error error = callbacks->matrix_product(product);
-    return error ? fail_with_message(error) : SUCCESS;
-}
-
-EXPORT Error rocke_random_seed(const RandomSeed *seed) {
-    const Callbacks *callbacks = python();
-    if (!callbacks) return UNKNOWN;
-    Error error = callbacks->random_seed(seed);
-    return error ? fail_with_message(error) : SUCCESS;
-}
-
-EXPORT Error rocke_random_draw(const RandomDraw *draw) {
-    const Callbacks *callbacks = python();
-    if (!callbacks) return UNKNOWN;
-    Error error = callbacks->random_draw(draw);
-    return error ? fail_with_message(error) : SUCCESS;
+    Error error = UNKNOWN;
+    if (callbacks && kind == MATRIX_PRODUCT) error = callbacks->matrix_product(request);
+    if (callbacks && kind == RANDOM_SEED) error = callbacks->random_seed(request);
+    if (callbacks && kind == RANDOM_DRAW) error = callbacks->random_draw(request);
+    if (callbacks && error) fail_with_message(error);
+    if (error) fprintf(stderr, "rocke_cupy: %s: %s\n", caller, hipGetErrorString(error));
+    return error;
 }

@@ -220,8 +220,8 @@ EXPORT Error hipGetDevicePropertiesR0600(Properties *properties, int device) {
 }
 
 /* Numbers of hipDeviceAttribute_t whose answer is 0: features that the device does not have. */
-static const unsigned char absent[] = {1,  4,  6,  7,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 62,
-                                       65, 66, 68, 69, 70, 73, 75, 77, 78, 79, 80, 88, 89, 90};
+static const unsigned char absent[] = {1,  4,  6,  7,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 20,
+                                       62, 65, 66, 68, 69, 70, 73, 75, 77, 78, 79, 80, 88, 89, 90};
 
 static int attribute(const Properties *p, int number, int *value) {
     switch (number) {

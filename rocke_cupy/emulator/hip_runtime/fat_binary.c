@@ -4,6 +4,7 @@
 #include "runtime.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,9 +120,12 @@ EXPORT Error hipLaunchKernel(const void *host, Dim3 grid, Dim3 block, void **arg
                              size_t shared_bytes, void *stream) {
     void *function;
     Error error = find_function(host, &function);
-    if (error) return error;
-    return hipModuleLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                 (unsigned)shared_bytes, stream, arguments, NULL);
+    if (!error)
+        error = hipModuleLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                      (unsigned)shared_bytes, stream, arguments, NULL);
+    /* Callers of <<<...>>> seldom look at the error. */
+    if (error) fprintf(stderr, "rocke_cupy: %s\n", hipGetErrorString(error));
+    return error;
 }
 
 static int most_threads(void *function) {

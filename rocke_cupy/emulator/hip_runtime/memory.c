@@ -20,7 +20,7 @@ enum { POISON = 0xFF };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uintptr_t arena, arena_end, next_address;
-static Allocation *live; /* sorted by address: addresses only grow */
+static Allocation *live; /* sorted by address */
 static size_t live_count, live_capacity;
 static size_t used_bytes[MAX_DEVICES];
 static uint64_t generation; /* changes with the table */
@@ -64,7 +64,10 @@ static Error remember(uintptr_t address, size_t size, int device, MemoryKind kin
         live = table;
         live_capacity = capacity;
     }
-    live[live_count++] = (Allocation){address, size, device, kind};
+    size_t index = above(address);
+    memmove(&live[index + 1], &live[index], (live_count - index) * sizeof *live);
+    live[index] = (Allocation){address, size, device, kind};
+    live_count++;
     generation++;
     return SUCCESS;
 }
@@ -107,11 +110,22 @@ Error allocate(void **pointer, size_t size, MemoryKind kind) {
     return error;
 }
 
+Error adopt_variable(void *address, size_t size, int device) {
+    Error error = SUCCESS;
+    Allocation found;
+    if (find_allocation(address, &found)) return SUCCESS;
+    pthread_mutex_lock(&lock);
+    error = remember((uintptr_t)address, size, device, MODULE_VARIABLE);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
 static Error release(void *pointer, const char *function) {
     if (!pointer) return SUCCESS;
     pthread_mutex_lock(&lock);
     size_t index = above((uintptr_t)pointer);
-    if (index == 0 || live[index - 1].address != (uintptr_t)pointer) {
+    if (index == 0 || live[index - 1].address != (uintptr_t)pointer ||
+        live[index - 1].kind == MODULE_VARIABLE) {
         pthread_mutex_unlock(&lock);
         return fail(INVALID_VALUE, "%s: %p is not the start of a live allocation (freed twice?)",
                     function, pointer);
@@ -149,6 +163,7 @@ EXPORT size_t rocke_allocations(Allocation *table, size_t capacity, int device, 
     size_t count = 0;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < live_count; i++) {
+        if (live[i].kind == MODULE_VARIABLE) continue; /* the emulator knows its own code objects */
         if (live[i].kind == DEVICE_MEMORY && !(peers >> live[i].device & 1)) continue;
         if (count < capacity) table[count] = live[i];
         count++;
@@ -204,7 +219,8 @@ typedef struct {
 } PointerAttributes;
 
 EXPORT Error hipPointerGetAttributes(PointerAttributes *attributes, const void *pointer) {
-    static const int types[] = {[DEVICE_MEMORY] = 2, [HOST_MEMORY] = 1, [MANAGED_MEMORY] = 3};
+    static const int types[] = {
+        [DEVICE_MEMORY] = 2, [HOST_MEMORY] = 1, [MANAGED_MEMORY] = 3, [MODULE_VARIABLE] = 2};
     Allocation found;
     memset(attributes, 0, sizeof *attributes);
     if (!find_allocation(pointer, &found)) {
@@ -217,7 +233,7 @@ EXPORT Error hipPointerGetAttributes(PointerAttributes *attributes, const void *
     attributes->type = types[found.kind];
     attributes->device = found.device;
     attributes->device_pointer = (void *)pointer;
-    attributes->host_pointer = found.kind == DEVICE_MEMORY ? NULL : (void *)pointer;
+    attributes->host_pointer = types[found.kind] == 2 ? NULL : (void *)pointer;
     attributes->is_managed = found.kind == MANAGED_MEMORY;
     return SUCCESS;
 }

@@ -95,7 +95,7 @@ EXPORT Error hipModuleGetGlobal(void **address, size_t *size, Module *module, co
     const Callbacks *callbacks = python();
     if (!callbacks) return UNKNOWN;
     Error error = callbacks->find_global(module->id, name, address, size);
-    return error ? fail_with_message(error) : SUCCESS;
+    return error ? fail_with_message(error) : adopt_variable(*address, *size, module->device);
 }
 
 /* hipFunction_attribute */

@@ -1,6 +1,5 @@
 /* hipRAND: NumPy draws the numbers. They are other numbers than a real device's. */
 #include "runtime.h"
-#include "stub.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -41,7 +40,7 @@ EXPORT int hiprandSetStream(Generator *generator, void *stream) {
 
 static int seed(const char *caller, Generator *generator) {
     RandomSeed request = {generator->id, generator->seed, generator->offset};
-    return rocke_request("rocke_random_seed", caller, &request) ? INTERNAL_ERROR : OK;
+    return ask_python(caller, RANDOM_SEED, &request) ? INTERNAL_ERROR : OK;
 }
 
 EXPORT int hiprandSetPseudoRandomGeneratorSeed(Generator *generator, unsigned long long value) {
@@ -60,7 +59,7 @@ static int draw(const char *caller, Generator *generator, int distribution, int 
                 size_t count, double mean, double deviation) {
     if (!generator) return NOT_INITIALIZED;
     RandomDraw request = {distribution, bytes, generator->id, output, count, mean, deviation};
-    return rocke_request("rocke_random_draw", caller, &request) ? INTERNAL_ERROR : OK;
+    return ask_python(caller, RANDOM_DRAW, &request) ? INTERNAL_ERROR : OK;
 }
 
 EXPORT int hiprandGenerate(Generator *generator, unsigned *output, size_t count) {

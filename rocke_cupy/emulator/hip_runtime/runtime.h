@@ -39,6 +39,7 @@ typedef enum {
 Error fail(Error error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with the sentence noted before by rocke_set_message. */
 Error fail_with_message(Error error);
+const char *hipGetErrorString(Error error);
 #define NOT_SUPPORTED_HERE(what) \
     fail(NOT_SUPPORTED, "%s is not supported on the virtual device", what)
 
@@ -58,7 +59,7 @@ Error check_device(int device);
 unsigned peers_of(int device);
 
 /* memory.c */
-typedef enum { DEVICE_MEMORY, HOST_MEMORY, MANAGED_MEMORY } MemoryKind;
+typedef enum { DEVICE_MEMORY, HOST_MEMORY, MANAGED_MEMORY, MODULE_VARIABLE } MemoryKind;
 typedef struct {
     uintptr_t address;
     size_t size;
@@ -66,6 +67,8 @@ typedef struct {
     int32_t kind;
 } Allocation;
 Error allocate(void **pointer, size_t size, MemoryKind kind);
+/* Make a variable of a module known, so that it can be copied to and from. */
+Error adopt_variable(void *address, size_t size, int device);
 /* Copy the live allocation that covers `pointer` and return 1; 0 if there is none. */
 int find_allocation(const void *pointer, Allocation *found);
 /* Whether `pointer` lies in the range of addresses that device memory is taken from. */
@@ -130,5 +133,7 @@ typedef struct {
 /* Null, with the error noted, if there is no Python in this process or it cannot import the
  * package. */
 const Callbacks *python(void);
+typedef enum { MATRIX_PRODUCT, RANDOM_SEED, RANDOM_DRAW } Request;
+Error ask_python(const char *caller, Request kind, const void *request);
 
 #endif
