@@ -104,6 +104,8 @@ struct RowBlock {
     constexpr int parity = slot % 2;
     multiply_qk<parity>();
     finish_softmax<1 - parity>();
+    // What is not bound to the cluster sinks to where it is used, past the barrier and out of the shadow of the MFMAs.
+    softmax.settle();
     interleave<T::key_tiles * T::qk_steps, 16, 32, 1>();
     barrier();
 
@@ -116,6 +118,7 @@ struct RowBlock {
     set_priority<1>();
     multiply_pv();
     begin_softmax<parity>();
+    for (auto& block : scores[parity]) block = opaque(block);
     interleave<T::pv_steps * T::d_tiles, 16, 16, 2>();
     set_priority<0>();
     if (__builtin_expect(move.any, false)) {
