@@ -40,6 +40,8 @@ TYPES = {
     "b96": Type(INT, 3), "b128": Type(INT, 4), "b256": Type(INT, 8), "b512": Type(INT, 16),
     "f16": Type(F16, 1, True), "h16": Type(F16, 1, True), "u16": Type(INT, 1, True),
     "i16": Type(INT, 1, True), "d16": Type(INT, 1), "m64": Type(MASK, 2),
+    "e16": Type(F16, 1, True), "he16": Type(F16, 1, True), "hu16": Type(INT, 1, True),
+    "n32": Type(F32, 1), "mix": Type(F32, 1), "pe16": Type(PAIR_16, 1, True),
     "pf32": Type(PAIR_F32, 2), "pf16": Type(PAIR_16, 1, True), "pu16": Type(PAIR_16, 1, True),
     "pi16": Type(PAIR_16, 1, True),
 }  # fmt: skip
@@ -181,6 +183,8 @@ def _check_width(text: str, width: int, kind: Type) -> None:
 
 def constant(text: str, kind: Type) -> int:
     """Bits of an inline constant or literal as an operand of some type sees it."""
+    if literal := re.match(r"lit(?:64)?\((.*)\)$", text):  # a literal where an inline one exists
+        text = literal[1]
     try:
         number = int(text, 0)
     except ValueError:
@@ -268,17 +272,20 @@ def _take(texts: list[str], decoded: Decoded) -> str:
 
 
 def _plain(decoded: Decoded, line: Line, operands: list[str], modifiers: list[str]) -> Decoded:
+    values = dict(_named(modifier) for modifier in modifiers)
+    saturating = ops().get(f"{decoded.op.name}_clamp")
+    if "clamp" in values and saturating:
+        del values["clamp"]
+        decoded.op = saturating
     _operands(decoded, operands)
     sources = parse_form(decoded.op.form)[1]
-    packed = any(
-        TYPES[name.lstrip("=")].code in (PAIR_F32, PAIR_16) for name in sources if name != "vcc"
-    )
-    values = dict(_named(modifier) for modifier in modifiers)
-    if packed:
+    if any(name.lstrip("=") in _PAIRS for name in sources):
         _packed_modifiers(decoded, values)
+    elif "mix" in sources:
+        _mixed_modifiers(decoded, values)
     elif "op_sel" in values:
         _halves(decoded, _bits(values.pop("op_sel")))
-    if line.text.startswith("v_permlane"):
+    if decoded.op.name.startswith("v_permlane"):
         values.pop("bound_ctrl", None)  # every lane has a partner: nothing is out of bounds
     _result_modifiers(decoded, values)
     _sdwa(decoded, values)
@@ -287,6 +294,9 @@ def _plain(decoded: Decoded, line: Line, operands: list[str], modifiers: list[st
         decoded.imm = int(values.pop("bitop3"), 0)
     _nothing_left(decoded, values)
     return decoded
+
+
+_PAIRS = frozenset(name for name, kind in TYPES.items() if kind.code in (PAIR_F32, PAIR_16))
 
 
 def _named(modifier: str) -> tuple[str, str]:
@@ -319,6 +329,18 @@ def _packed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
             raise UnknownInstruction(f"{decoded.op.name} with the high half of a constant")
         mods = low[k] * SEL | high[k] * SEL_HI | negative[k] * NEG | negative_high[k] * NEG_HI
         decoded.src[k] = replace(operand, mods=mods)
+
+
+def _mixed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
+    """op_sel_hi marks fp16 sources, op_sel their half; the core takes abs as NEG_HI."""
+    half = _bits(values.pop("op_sel", "[0,0,0]"))
+    is_fp16 = _bits(values.pop("op_sel_hi", "[0,0,0]"))
+    for k, operand in enumerate(decoded.src):
+        if operand.kind == CONST and is_fp16[k]:
+            raise UnknownInstruction(f"{decoded.op.name} with a constant as fp16")
+        signs = operand.mods & NEG | (NEG_HI if operand.mods & ABS else 0)
+        mods = signs | half[k] * SEL | is_fp16[k] * SEL_HI
+        decoded.src[k] = replace(operand, mods=mods, type=PAIR_16)
 
 
 def _halves(decoded: Decoded, bits: list[int]) -> None:

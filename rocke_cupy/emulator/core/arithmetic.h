@@ -150,6 +150,34 @@ static inline u32 logic3(u32 a, u32 b, u32 c, u32 table) {
     return result;
 }
 
+/* Sums of products, rounded once: how the hardware rounds inside is not published. */
+static inline float dot2_f16(u32 a, u32 b, float c) {
+    double low = (double)f16_to_f32(a & 0xffff) * f16_to_f32(b & 0xffff);
+    return (float)(low + (double)f16_to_f32(a >> 16) * f16_to_f32(b >> 16) + c);
+}
+static inline float dot2_bf16(u32 a, u32 b, float c) {
+    double low = (double)bf16_to_f32(a & 0xffff) * bf16_to_f32(b & 0xffff);
+    return (float)(low + (double)bf16_to_f32(a >> 16) * bf16_to_f32(b >> 16) + c);
+}
+
+static inline i32 clip_i32(i64 x) { return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (i32)x; }
+
+/* v_trig_preop_f64: 53 bits of 2/pi, from a place that the argument's exponent and the segment choose. */
+static const u64 TWO_OVER_PI[19] = {
+    0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull,
+    0xb7246e3a424dd2e0ull, 0x06492eea09d1921cull, 0xfe1deb1cb129a73eull, 0xe88235f52ebb4484ull,
+    0xe99c7026b45f7e41ull, 0x3991d639835339f4ull, 0x9c845f8bbdf9283bull, 0x1ff897ffde05980full,
+    0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull, 0x4f463f669e5fea2dull, 0x7527bac7ebe5f17bull,
+    0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull};
+
+static inline double two_over_pi(double x, u32 segment) {
+    u32 e = exponent_f64(x), shift = (segment & 31) * 53 + (e > 1077 ? e - 1077 : 0);
+    u32 word = shift / 64, bit = shift % 64;
+    u64 high = word < 19 ? TWO_OVER_PI[word] : 0, low = word + 1 < 19 ? TWO_OVER_PI[word + 1] : 0;
+    u64 bits = (bit ? high << bit | low >> (64 - bit) : high) >> 11;
+    return ldexp((double)bits, -53 - (i32)shift + (e >= 1968 ? 128 : 0));
+}
+
 /* v_perm_b32: selectors 0..7 pick a byte, 8..11 the sign of bytes 1, 3, 5, 7, 12 is 0 and above is 0xff. */
 static inline u32 permute_bytes(u64 bytes, u32 selectors) {
     u32 result = 0;

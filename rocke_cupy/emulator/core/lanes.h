@@ -28,6 +28,10 @@ struct Rows {
 #define CALC_f64 double
 #define CALC_f16 float
 #define CALC_h16 float
+#define CALC_e16 double
+#define CALC_he16 double
+#define CALC_hu16 u32
+#define CALC_n32 u32
 #define CALC_u16 u32
 #define CALC_i16 i32
 #define CALC_m64 u32
@@ -39,6 +43,8 @@ struct Rows {
 #define READ_f64(x) (as_f64(join(x##_low[i], x##_high[i])))
 #define READ_f16(x) (f16_to_f32(x##_low[i]))
 #define READ_h16(x) (f16_to_f32(x##_low[i]))
+#define READ_e16(x) ((double)f16_to_f32(x##_low[i]))
+#define READ_n32(x) (x##_low[i])
 #define READ_u16(x) (x##_low[i] & 0xffff)
 #define READ_i16(x) ((i32)(i16)x##_low[i])
 #define READ_m64(x) (x##_low[i])
@@ -51,7 +57,11 @@ struct Rows {
 #define WRITE_f16(value) d_low[i] = f32_to_f16(value)
 #define WRITE_u16(value) d_low[i] = (u32)(value) & 0xffff
 #define WRITE_i16(value) d_low[i] = (u32)(value) & 0xffff
-/* h16, the newer 16-bit instructions: the other half of the destination stays. */
+/* n32: bits of an fp32 number, to be moved and not computed with. e16: fp16 computed in double and rounded once. */
+#define WRITE_e16(value) d_low[i] = f64_to_f16(value)
+/* h.., the newer 16-bit instructions: the other half of the destination stays. */
+#define WRITE_he16(value) d_low[i] = (d_low[i] & 0xffff0000u) | f64_to_f16(value)
+#define WRITE_hu16(value) d_low[i] = (d_low[i] & 0xffff0000u) | ((value) & 0xffff)
 #define WRITE_h16(value) d_low[i] = (d_low[i] & 0xffff0000u) | f32_to_f16(value)
 
 #define ROW(x, k) const u32 *x##_low = r->s[k][0], *x##_high = r->s[k][1]; (void)x##_low; (void)x##_high

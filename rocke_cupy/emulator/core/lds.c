@@ -165,15 +165,14 @@ static u64 phase_lanes(u32 size, u32 phase) {
 }
 
 static u32 phase_cycles(u64 lanes, const u32 *address, u32 size) {
-    u32 seen[64][16], used[64] = {0}, worst = 1;
+    u32 seen[64][LANES], used[64] = {0}, worst = 1; /* a lane has at most one word in each bank */
     for (int i = 0; i < LANES; i++) {
         if (!(lanes >> i & 1)) continue;
         for (u32 word = address[i] >> 2; word <= (address[i] + size - 1) >> 2; word++) {
             u32 bank = word & 63, k = 0;
-            while (k < used[bank] && k < 16 && seen[bank][k] != word) k++;
+            while (k < used[bank] && seen[bank][k] != word) k++;
             if (k < used[bank]) continue;
-            if (k < 16) seen[bank][k] = word;
-            used[bank]++;
+            seen[bank][used[bank]++] = word;
             if (used[bank] > worst) worst = used[bank];
         }
     }
