@@ -8,9 +8,15 @@ import subprocess
 import sys
 
 from rocke_cupy import _cache
-from rocke_cupy.emulator import cupy_imports, rocm_tools, virtual_root
+from rocke_cupy.emulator import rocm_tools, virtual_root
+from rocke_cupy.emulator.cupy_imports import CupyMissing
+from rocke_cupy.emulator.native import CompilerError
 
 _PROGRAM = "python -m rocke_cupy.emulator"
+
+
+# What may be wrong with the machine, with a sentence each; anything else is our bug.
+_EXPECTED = (_cache.CacheError, CompilerError, CupyMissing, rocm_tools.ToolsError, ValueError)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,18 +31,12 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("rocke_cupy: interrupted; the next run goes on from there", file=sys.stderr)
         return 130
-    except (
-        rocm_tools.ToolsError,
-        cupy_imports.CupyMissing,
-        _cache.CacheError,
-        RuntimeError,
-        ValueError,
-    ) as error:
+    except _EXPECTED as error:
         print(f"rocke_cupy: {error}", file=sys.stderr)
         return 1
     sys.stdout.flush()
-    interpreter = [sys.executable, *subprocess._args_from_interpreter_flags()]
-    os.execve(sys.executable, interpreter + program, environment)
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    os.execve(sys.executable, [sys.executable, *flags, *program], environment)
 
 
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -30,6 +30,9 @@ LAUNCH_FAILURE = 719
 NOT_SUPPORTED = 801
 UNKNOWN = 999
 
+INTERRUPTED = -1
+"""What a callback returns instead after Ctrl-C."""
+
 
 class Allocation(ctypes.Structure):
     """A live allocation; `kind` is 0 for device, 1 for pinned host, 2 for managed memory."""

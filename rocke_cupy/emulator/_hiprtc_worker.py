@@ -41,7 +41,7 @@ def main() -> int:
     return 0
 
 
-def _output(library, program, what):
+def _output(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
     size = ctypes.c_size_t()
     _check(library, getattr(library, f"hiprtcGet{what}Size")(program, ctypes.byref(size)))
     buffer = ctypes.create_string_buffer(size.value)
@@ -50,7 +50,7 @@ def _output(library, program, what):
     return buffer.raw
 
 
-def _check(library, result):
+def _check(library: ctypes.CDLL, result: int) -> None:
     if result:
         raise SystemExit(f"hipRTC: {library.hiprtcGetErrorString(result).decode()}")
 

@@ -8,18 +8,21 @@ import importlib
 import importlib.util
 import os
 import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 _OUT_OF_MEMORY = 2  # of hipError_t
 
 
-def _bypass_memory_pool(cupy):
+def _bypass_memory_pool(cupy: Any) -> None:
     """Give arrays allocations of their exact size, so that one byte past the end is out of bounds.
 
     CuPy's pool rounds up and puts several arrays into one allocation.
     """
     memory, runtime = cupy.cuda.memory, cupy.cuda.runtime
 
-    def allocate(size):
+    def allocate(size: int) -> Any:
         try:
             return memory.MemoryPointer(memory.Memory(size), 0)
         except runtime.CUDARuntimeError as error:
@@ -34,25 +37,25 @@ def _bypass_memory_pool(cupy):
 class _CupyHook:
     """Finder that does nothing but notice that CuPy gets imported."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "cupy":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec("cupy")
-        if spec is None:
+        if spec is None or spec.loader is None:
             sys.meta_path.insert(0, self)
             return None
         execute = spec.loader.exec_module
 
-        def execute_and_configure(module):
+        def execute_and_configure(module: ModuleType) -> None:
             execute(module)
             _bypass_memory_pool(module)
 
-        spec.loader.exec_module = execute_and_configure
+        setattr(spec.loader, "exec_module", execute_and_configure)  # noqa: B010 (a method)
         return spec
 
 
-def _start():
+def _start() -> None:
     own = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != own]
     package = os.environ.get("ROCKE_EMULATOR_PACKAGE")

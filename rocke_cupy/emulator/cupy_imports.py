@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
+from elftools.elf.sections import SymbolTableSection
 
 INSTALL_COMMAND = "pip install cupy-rocm-7-0"
 _RUNTIME = "libamdhip64.so"
@@ -85,16 +88,17 @@ def _read_module(path: Path, imports: Imports) -> None:
             return
         dynamic = next((s for s in elf.iter_sections() if isinstance(s, DynamicSection)), None)
         symbols = elf.get_section_by_name(".dynsym")
-        if dynamic is None or symbols is None:
+        if dynamic is None or not isinstance(symbols, SymbolTableSection):
             return
-        imports.libraries |= {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+        needed: Any = dynamic.iter_tags("DT_NEEDED")
+        imports.libraries |= {tag.needed for tag in needed}
         versions = _versions(elf)
         for index, symbol in enumerate(symbols.iter_symbols()):
             if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
                 imports.symbols[symbol.name] = versions(index)
 
 
-def _versions(elf: ELFFile):
+def _versions(elf: ELFFile) -> Callable[[int], str]:
     """Return a function from the index of a symbol to the version that it asks for."""
     indices = next((s for s in elf.iter_sections() if isinstance(s, GNUVerSymSection)), None)
     needed = next((s for s in elf.iter_sections() if isinstance(s, GNUVerNeedSection)), None)

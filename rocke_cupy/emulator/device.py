@@ -5,7 +5,6 @@ The stand-in imports this module, in whatever process it runs, when it first nee
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import ctypes
 import functools
@@ -250,47 +249,52 @@ def _list_allocations(device: int) -> tuple[int, list[Buffer]]:
     return version.value, buffers
 
 
-def _guard(function: Callable, interrupted: int = abi.UNKNOWN) -> Callable:
+def _guard(function: Callable[..., None]) -> Callable[..., int]:
     """Make a callback of `function`: exceptions become a HIP status with a sentence.
 
-    A KeyboardInterrupt is raised again in the script, right after the call into the stand-in;
-    `interrupted` is what that call returns.
+    Ctrl-C is passed on as such; the stand-in has it raised in the script after its call.
     """
 
     @functools.wraps(function)
     def call(*arguments: Any) -> int:
         try:
-            function(*arguments)
-            return abi.SUCCESS
-        except _Refused as error:
-            status, message = error.status, str(error)
-        except EmulationError as error:
-            status, message = abi.LAUNCH_FAILURE, str(error)
-        except NotImplementedError as error:
-            status, message = abi.NOT_SUPPORTED, str(error)
+            return _attempt(function, arguments)
         except KeyboardInterrupt:
-            _thread.interrupt_main()
-            status, message = interrupted, "interrupted"
-        except BaseException as error:
-            traceback.print_exc()
-            status, message = abi.UNKNOWN, f"the virtual device failed: {error!r}"
-        _library.rocke_set_message(message.encode())
-        return status
+            return abi.INTERRUPTED
 
     return call
+
+
+def _attempt(function: Callable[..., None], arguments: tuple[Any, ...]) -> int:
+    try:
+        function(*arguments)
+        return abi.SUCCESS
+    except KeyboardInterrupt:
+        raise
+    except _Refused as error:
+        status, message = error.status, str(error)
+    except EmulationError as error:
+        status, message = abi.LAUNCH_FAILURE, str(error)
+    except NotImplementedError as error:
+        status, message = abi.NOT_SUPPORTED, str(error)
+    except BaseException as error:
+        traceback.print_exc()
+        status, message = abi.UNKNOWN, f"the virtual device failed: {error!r}"
+    _library.rocke_set_message(message.encode())
+    return status
 
 
 def _register(root: str) -> tuple[ctypes.CDLL, abi.Callbacks]:
     library = abi.load(Path(root))
     functions = {
         "load_module": _guard(_load_module),
-        "unload_module": _guard(_unload_module, abi.SUCCESS),
+        "unload_module": _guard(_unload_module),
         "find_function": _guard(_find_function),
         "find_global": _guard(_find_global),
-        "launch": _guard(_launch, abi.SUCCESS),
-        "matrix_product": _guard(device_libraries.matrix_product, abi.SUCCESS),
-        "random_seed": _guard(device_libraries.random_seed, abi.SUCCESS),
-        "random_draw": _guard(device_libraries.random_draw, abi.SUCCESS),
+        "launch": _guard(_launch),
+        "matrix_product": _guard(device_libraries.matrix_product),
+        "random_seed": _guard(device_libraries.random_seed),
+        "random_draw": _guard(device_libraries.random_draw),
     }
     types = dict(abi.Callbacks._fields_)
     callbacks = abi.Callbacks(**{name: types[name](f) for name, f in functions.items()})

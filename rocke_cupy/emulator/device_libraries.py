@@ -28,7 +28,7 @@ class NotSupported(NotImplementedError):  # noqa: N818 (reads as what it is)
 def _array(address: int, count: int, dtype: np.dtype) -> np.ndarray:
     """View device memory, which is host memory here, as an array."""
     memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address)
-    return np.frombuffer(memory, dtype, count)
+    return np.ndarray(count, dtype, memoryview(memory))
 
 
 def _dtype(number: int) -> np.dtype:
@@ -44,7 +44,9 @@ def _matrix(address: int, rows: int, columns: int, leading: int, dtype: np.dtype
     return np.lib.stride_tricks.as_strided(flat, (rows, columns), strides)
 
 
-def _operand(address: int, operation: int, rows: int, columns: int, leading: int, dtype: np.dtype):
+def _operand(
+    address: int, operation: int, rows: int, columns: int, leading: int, dtype: np.dtype
+) -> np.ndarray:
     """Return op(X), `rows` by `columns`, in the precision that it is multiplied in."""
     if operation == 0:
         stored = _matrix(address, rows, columns, leading, dtype)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,6 +133,8 @@ def _download(version: str, wheel: _Wheel, folder: Path) -> None:
         "pip",
         "download",
         "--no-deps",
+        "--retries",
+        "2",
         "--only-binary=:all:",
         "--require-hashes",
         "--python-version",
@@ -180,7 +183,7 @@ def _pip_reports_progress() -> bool:
     return match is not None and (int(match[1]), int(match[2])) >= (24, 1)
 
 
-def _follow(lines) -> None:
+def _follow(lines: Iterable[str]) -> None:
     """Show pip's progress on one line of a terminal, in quarters elsewhere."""
     terminal = sys.stderr.isatty()
     start = "\r" if terminal else ""

@@ -139,7 +139,7 @@ def _build(folder: Path, final: Path, cupy: Path, tools: RocmTools) -> None:
     imports = read_imports(cupy)
     for name in ("lib", "bin", "python"):
         (folder / name).mkdir(parents=True)
-    shutil.copytree(_SOURCES / "include", folder / "include")
+    _copy_headers(_SOURCES / "include", folder / "include")
     shutil.copy(_SITE, folder / "python" / "sitecustomize.py")
     for path in tools.folder.iterdir():
         if path.name.startswith(("libamdhip64", "libhiprtc.so", "libamd_comgr.so")):
@@ -149,6 +149,13 @@ def _build(folder: Path, final: Path, cupy: Path, tools: RocmTools) -> None:
         (folder / "lib" / path.name).symlink_to(path.resolve())
     _build_libraries(imports, folder / "lib", _HIP_VERSIONS[tools.version])
     _write_hipcc(folder / "bin" / "hipcc", final, tools.version)
+
+
+def _copy_headers(source: Path, target: Path) -> None:
+    """Copy the stand-in headers; those of the C++ library have names without a suffix there."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("std"))
+    for path in (source / "std").iterdir():
+        shutil.copyfile(path, target / path.stem)
 
 
 def _build_libraries(imports: Imports, folder: Path, hip_version: int) -> None:

@@ -20,18 +20,31 @@ EXPORT void rocke_register(const Callbacks *callbacks) {
 
 EXPORT void rocke_unregister(void) { atomic_store(&is_over, 1); }
 
-/* Import the Python half. It calls rocke_register; what goes wrong it says on standard error. */
+static void *of_python(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+
+/* Import the Python half, which calls rocke_register. What goes wrong is shown on standard error.
+ */
 static void import_python_half(void) {
-    int (*is_initialized)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsInitialized");
-    int (*ensure)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
-    void (*release)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "PyGILState_Release");
-    void *(*import)(const char *) =
-        (void *(*)(const char *))dlsym(RTLD_DEFAULT, "PyImport_ImportModule");
-    void (*print_error)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "PyErr_Print");
-    if (!is_initialized || !ensure || !release || !import || !print_error || !is_initialized())
+    int (*is_initialized)(void) = (int (*)(void))of_python("Py_IsInitialized");
+    int (*ensure)(void) = (int (*)(void))of_python("PyGILState_Ensure");
+    void (*release)(int) = (void (*)(int))of_python("PyGILState_Release");
+    void *(*import)(const char *) = (void *(*)(const char *))of_python("PyImport_ImportModule");
+    int (*matches)(void *) = (int (*)(void *))of_python("PyErr_ExceptionMatches");
+    void **interrupt = of_python("PyExc_KeyboardInterrupt");
+    void (*clear)(void) = (void (*)(void))of_python("PyErr_Clear");
+    void (*print)(void) = (void (*)(void))of_python("PyErr_Print");
+    if (!is_initialized || !ensure || !release || !import || !matches || !interrupt || !clear)
         return;
+    if (!print || !is_initialized()) return;
     int state = ensure();
-    if (!import("rocke_cupy.emulator.device")) print_error();
+    if (!import("rocke_cupy.emulator.device")) {
+        if (matches(*interrupt)) {
+            clear();
+            settle(INTERRUPTED);
+        } else {
+            print();
+        }
+    }
     release(state);
 }
 
@@ -48,14 +61,20 @@ const Callbacks *python(void) {
     return NULL;
 }
 
+Error settle(int status) {
+    if (status != INTERRUPTED) return status ? fail_with_message((Error)status) : SUCCESS;
+    void (*interrupt)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "PyErr_SetInterrupt");
+    if (interrupt) interrupt();
+    return SUCCESS;
+}
+
 /* For hipBLAS and hipRAND, whose own errors are bare numbers: the reason goes to standard error. */
 Error ask_python(const char *caller, Request kind, const void *request) {
     const Callbacks *callbacks = python();
     Error error = UNKNOWN;
-    if (callbacks && kind == MATRIX_PRODUCT) error = callbacks->matrix_product(request);
-    if (callbacks && kind == RANDOM_SEED) error = callbacks->random_seed(request);
-    if (callbacks && kind == RANDOM_DRAW) error = callbacks->random_draw(request);
-    if (callbacks && error) fail_with_message(error);
+    if (callbacks && kind == MATRIX_PRODUCT) error = settle(callbacks->matrix_product(request));
+    if (callbacks && kind == RANDOM_SEED) error = settle(callbacks->random_seed(request));
+    if (callbacks && kind == RANDOM_DRAW) error = settle(callbacks->random_draw(request));
     if (error) fprintf(stderr, "rocke_cupy: %s: %s\n", caller, hipGetErrorString(error));
     return error;
 }

@@ -28,11 +28,11 @@ static Error load(void **module, const void *image) {
     if (!callbacks) return UNKNOWN;
     Module *made = malloc(sizeof *made);
     if (!made) return fail(OUT_OF_MEMORY, "no memory for a module");
-    made->device = current_device();
-    error = callbacks->load_module(image, &made->id);
+    *made = (Module){.device = current_device()};
+    error = settle(callbacks->load_module(image, &made->id));
     if (error) {
         free(made);
-        return fail_with_message(error);
+        return error;
     }
     *module = made;
     return SUCCESS;
@@ -70,9 +70,9 @@ EXPORT Error hipModuleUnload(Module *module) {
     const Callbacks *callbacks = python();
     if (!module) return fail(INVALID_HANDLE, "hipModuleUnload: the module is null");
     /* At the end of the process Python may be gone; then there is nothing to unload from. */
-    Error error = callbacks ? callbacks->unload_module(module->id) : SUCCESS;
+    Error error = callbacks ? settle(callbacks->unload_module(module->id)) : SUCCESS;
     free(module);
-    return error ? fail_with_message(error) : SUCCESS;
+    return error;
 }
 
 EXPORT Error hipModuleGetFunction(Function **function, Module *module, const char *name) {
@@ -80,10 +80,11 @@ EXPORT Error hipModuleGetFunction(Function **function, Module *module, const cha
     if (!callbacks) return UNKNOWN;
     Function *made = malloc(sizeof *made + strlen(name) + 1);
     if (!made) return fail(OUT_OF_MEMORY, "no memory for a function");
-    Error error = callbacks->find_function(module->id, name, &made->info);
+    made->info = (FunctionInfo){0};
+    Error error = settle(callbacks->find_function(module->id, name, &made->info));
     if (error) {
         free(made);
-        return fail_with_message(error);
+        return error;
     }
     made->device = module->device;
     strcpy(made->name, name);
@@ -94,8 +95,10 @@ EXPORT Error hipModuleGetFunction(Function **function, Module *module, const cha
 EXPORT Error hipModuleGetGlobal(void **address, size_t *size, Module *module, const char *name) {
     const Callbacks *callbacks = python();
     if (!callbacks) return UNKNOWN;
-    Error error = callbacks->find_global(module->id, name, address, size);
-    return error ? fail_with_message(error) : adopt_variable(*address, *size, module->device);
+    *address = NULL;
+    *size = 0;
+    Error error = settle(callbacks->find_global(module->id, name, address, size));
+    return error || !*size ? error : adopt_variable(*address, *size, module->device);
 }
 
 /* hipFunction_attribute */
@@ -192,6 +195,5 @@ EXPORT Error hipModuleLaunchKernel(Function *function, unsigned grid_x, unsigned
     if (error || !rocke_execute) return error;
     const Callbacks *callbacks = python();
     if (!callbacks) return UNKNOWN;
-    error = callbacks->launch(&launch);
-    return error ? fail_with_message(error) : SUCCESS;
+    return settle(callbacks->launch(&launch));
 }

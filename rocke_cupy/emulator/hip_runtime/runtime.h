@@ -77,8 +77,7 @@ int in_arena(const void *pointer);
 /* stream.c */
 Error check_stream(const void *stream, int *device);
 
-/* callbacks.c: what Python registers. Every function returns an Error and sets its sentence itself.
- */
+/* callbacks.c: what Python registers. Every function returns what `settle` takes. */
 typedef struct {
     uint64_t module;
     uint64_t kernel;
@@ -133,6 +132,11 @@ typedef struct {
 /* Null, with the error noted, if there is no Python in this process or it cannot import the
  * package. */
 const Callbacks *python(void);
+/* Turn what a callback returned into an error. Ctrl-C in a callback comes out of it as INTERRUPTED
+ * and becomes a success here, with the signal pending again: Python then raises KeyboardInterrupt
+ * in the script right after the call, where an error would be raised instead of it. */
+enum { INTERRUPTED = -1 };
+Error settle(int status);
 typedef enum { MATRIX_PRODUCT, RANDOM_SEED, RANDOM_DRAW } Request;
 Error ask_python(const char *caller, Request kind, const void *request);
 
