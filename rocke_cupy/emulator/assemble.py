@@ -40,7 +40,8 @@ def assemble(text: str) -> bytes:
         The machine code.
     """
     relocatable = _act(_ASSEMBLE, _SOURCE, text.encode() + b"\n", _RELOCATABLE)
-    return ELFFile(io.BytesIO(relocatable)).get_section_by_name(".text").data()
+    section = ELFFile(io.BytesIO(relocatable)).get_section_by_name(".text")
+    return section.data() if section else b""
 
 
 def assemble_code_object(text: str) -> bytes:
@@ -58,6 +59,93 @@ def assemble_code_object(text: str) -> bytes:
     """
     relocatable = _act(_ASSEMBLE, _SOURCE, text.encode() + b"\n", _RELOCATABLE)
     return _act(_LINK, _RELOCATABLE, relocatable, _EXECUTABLE)
+
+
+def assemble_kernel(
+    name: str,
+    body: str,
+    *,
+    pointers: int = 1,
+    lds_size: int = 0,
+    scratch_size: int = 0,
+    vgprs: int = 64,
+    accum_offset: int | None = None,
+) -> bytes:
+    """Make a code object of one kernel from its instructions.
+
+    At its start s[0:1] points to the arguments, s2 to s4 are the workgroup's ids and v0 has the
+    packed thread ids. fp32 denormals are flushed.
+
+    Parameters
+    ----------
+    name, body : str
+        The kernel's name and instructions.
+    pointers : int
+        Number of arguments, all of them pointers.
+    lds_size, scratch_size : int
+        Bytes of LDS for a workgroup and of scratch for a lane.
+    vgprs : int
+        Vector registers, the accumulation registers included.
+    accum_offset : int, optional
+        Where those start; behind all others by default.
+    """
+    offset = (accum_offset or vgprs + 3) // 4 * 4
+    arguments = "\n".join(
+        f"      - {{.offset: {8 * k}, .size: 8, .value_kind: global_buffer}}"
+        for k in range(pointers)
+    )
+    text = _KERNEL.format(
+        name=name,
+        body=body,
+        lds_size=lds_size,
+        scratch_size=scratch_size,
+        kernarg_size=8 * pointers,
+        vgprs=vgprs,
+        accum_offset=offset,
+        arguments=f"    .args:\n{arguments}" if pointers else "",
+    )
+    return assemble_code_object(text)
+
+
+_KERNEL = """
+.text
+.globl {name}
+.p2align 8
+.type {name},@function
+{name}:
+{body}
+.section .rodata,"a",@progbits
+.p2align 6
+.amdhsa_kernel {name}
+  .amdhsa_group_segment_fixed_size {lds_size}
+  .amdhsa_private_segment_fixed_size {scratch_size}
+  .amdhsa_kernarg_size {kernarg_size}
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_system_sgpr_workgroup_id_y 1
+  .amdhsa_system_sgpr_workgroup_id_z 1
+  .amdhsa_next_free_vgpr {vgprs}
+  .amdhsa_next_free_sgpr 96
+  .amdhsa_accum_offset {accum_offset}
+  .amdhsa_float_denorm_mode_32 0
+.end_amdhsa_kernel
+.amdgpu_metadata
+---
+amdhsa.version: [1, 2]
+amdhsa.kernels:
+  - .name: {name}
+    .symbol: {name}.kd
+    .kernarg_segment_size: {kernarg_size}
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: {lds_size}
+    .private_segment_fixed_size: {scratch_size}
+    .max_flat_workgroup_size: 1024
+    .wavefront_size: 64
+    .sgpr_count: 96
+    .vgpr_count: {vgprs}
+{arguments}
+...
+.end_amdgpu_metadata
+"""
 
 
 @functools.cache

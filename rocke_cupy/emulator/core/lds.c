@@ -55,7 +55,7 @@ static void check_write(Wave *w, const Pending *p, Shadow *s, u32 bytes, u32 add
         else if (s->write_epoch == IN_FLIGHT && !(p->lds_kind & LDS_DMA))
             report_race(w, p->in, s->write_pc, s->write_wave, address, "write over LDS DMA that has not been waited for");
     }
-    if (others && s->read_epoch >= since)
+    if (others && s->read_bytes & bytes && s->read_epoch >= since)
         report_race(w, p->in, s->read_pc, first_wave(others), address, "write over what another wave reads");
 }
 
@@ -66,16 +66,18 @@ typedef struct Visit {
     u32 pc, wave, epoch, kind;
 } Visit;
 
-static inline void mark_read(const Visit *v, Shadow *s, u32 epoch) {
+static inline void mark_read(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
     u32 wave = 1u << v->wave;
-    s->read_waves = (u16)(s->read_epoch == epoch ? s->read_waves | wave : wave);
+    int same = s->read_epoch == epoch;
+    s->read_waves = (u16)(same ? s->read_waves | wave : wave);
+    s->read_bytes = (u8)((same ? s->read_bytes | bytes : bytes) & 15);
     s->read_epoch = (u16)epoch;
     s->read_pc = v->pc;
 }
 
 static inline void mark_write(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
     int same = s->write_wave == v->wave && s->write_epoch == epoch;
-    s->write_bytes = (u8)(same ? s->write_bytes | bytes : bytes);
+    s->write_bytes = (u8)((same ? s->write_bytes | bytes : bytes) & 15);
     s->write_wave = (u8)v->wave;
     s->write_epoch = (u16)epoch;
     s->write_pc = v->pc;
@@ -86,7 +88,7 @@ static inline void visit_issued(const Visit *v, Shadow *s, u32 bytes, u32 addres
         int other = s->write_wave != v->wave || s->write_epoch == IN_FLIGHT;
         if (!s->write_bytes) v->w->group->uninitialised[v->pc]++;
         if (s->write_epoch >= v->epoch && other) check_read(v->w, v->p, s, bytes, address, v->epoch);
-        mark_read(v, s, v->epoch);
+        mark_read(v, s, bytes, v->epoch);
     }
     if (v->kind & (LDS_WRITE | LDS_DMA)) {
         if (s->write_epoch >= v->epoch || s->read_epoch >= v->epoch)
@@ -104,7 +106,7 @@ static inline void visit_completed(const Visit *v, Shadow *s, u32 bytes, u32 add
     }
     if (v->kind & LDS_READ) {
         if (s->write_wave != v->wave) check_read(v->w, v->p, s, bytes, address, v->epoch);
-        mark_read(v, s, epoch);
+        mark_read(v, s, bytes, epoch);
     }
     if (v->kind & LDS_WRITE) {
         check_write(v->w, v->p, s, bytes, address, v->epoch);

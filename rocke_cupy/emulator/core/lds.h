@@ -11,7 +11,7 @@ struct Shadow {
     u32 write_pc;
     u16 write_epoch; /* when the last write was complete; IN_FLIGHT for LDS DMA that has not been waited for */
     u8 write_wave;
-    u8 write_bytes;
+    u8 write_bytes : 4, read_bytes : 4; /* of the dword; no write_bytes: nothing was ever written */
     u32 read_pc;
     u16 read_epoch, read_waves; /* the waves that read it in read_epoch */
 };

@@ -1,0 +1,132 @@
+"""LDS races: two waves, the accesses ordered or not ordered by waits and barriers."""
+
+import numpy as np
+import pytest
+
+from rocke_cupy.emulator import EmulationError, Report, run
+from rocke_cupy.emulator.assemble import assemble_kernel
+
+MEMORIES = ("eager", "lazy")
+SCHEDULES = ("lockstep", "to_barrier", "random")
+
+# s8 is the wave; v1 a lane's place in LDS; each wave then runs its own part.
+START = """
+  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  v_lshrrev_b32_e32 v2, 6, v0
+  v_and_b32_e32 v1, 63, v0
+  v_lshlrev_b32_e32 v1, 2, v1
+  s_mov_b32 m0, 0
+  s_waitcnt lgkmcnt(0)
+  v_readfirstlane_b32 s8, v2
+  s_cmp_eq_u32 s8, 0
+  s_cbranch_scc0 other
+"""
+WAIT = "s_waitcnt vmcnt(0) lgkmcnt(0)\n"
+BARRIER = "s_barrier\n"
+WRITE = "ds_write_b32 v1, v0\n"
+READ = "ds_read_b32 v3, v1\n"
+DMA = "global_load_lds_dword v1, s[4:5]\n"
+OWN = "global_store_dword v1, v0, s[4:5] offset:512\n"
+
+
+def launch(first: str, second: str, **options) -> Report:
+    """Run `first` in wave 0 and `second` in wave 1."""
+    body = f"{START}{first}{WAIT}s_endpgm\nother:\n{second}{WAIT}s_endpgm"
+    code = assemble_kernel("k", body, lds_size=1024)
+    return run(code, "k", (1,), (128,), [np.arange(256, dtype=np.uint32)], **options)
+
+
+CLEAN = {
+    "write, then a barrier, then a read": (WRITE + WAIT + BARRIER, BARRIER + READ),
+    "read, then a barrier, then a write": (READ + WAIT + BARRIER, BARRIER + WRITE),
+    "two reads": (READ, READ),
+    "DMA waited for before the barrier": (DMA + WAIT + BARRIER, BARRIER + READ),
+    "DMA across a barrier, waited for before the next": (
+        DMA + BARRIER + WAIT + BARRIER,
+        BARRIER + BARRIER + READ,
+    ),
+    "halves of one dword": ("ds_write_b16 v1, v0\n", "ds_write_b16 v1, v0 offset:2\n"),
+    "read and write of other halves": ("ds_write_b16 v1, v0\n", "ds_read_u16 v3, v1 offset:2\n"),
+    "other dwords": (WRITE, "ds_write_b32 v1, v0 offset:256\n"),
+    "a barrier between two writes": (WRITE + WAIT + BARRIER, BARRIER + WRITE),
+    "own accesses need no barrier": (WRITE + READ + WAIT + WRITE + BARRIER, BARRIER),
+}
+
+RACES = {
+    "write and read": (WRITE, READ),
+    "write and write": (WRITE, WRITE),
+    "a write not waited for at the barrier": (WRITE + BARRIER, BARRIER + READ),
+    "a read not waited for at the barrier": (READ + BARRIER, BARRIER + WRITE),
+    "DMA not waited for at the barrier": (DMA + BARRIER, BARRIER + READ),
+    "DMA over what is being read": (READ + BARRIER, BARRIER + DMA),
+    "DMA and write": (DMA, WRITE),
+    "same half of one dword": ("ds_write_b16 v1, v0\n", "ds_read_u16 v3, v1\n"),
+    "part of a wide write": ("ds_write_b64 v1, v[0:1]\n", "ds_read_b32 v3, v1 offset:4\n"),
+    "an atomic and a read": ("ds_add_u32 v1, v0\n", READ),
+    "the barrier on the wrong side of the read": (WRITE + WAIT + BARRIER, READ + BARRIER),
+    "own read of DMA in flight": (DMA + READ, ""),
+    "own write over DMA in flight": (DMA + WRITE, ""),
+}
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+class TestEveryOrderOfExecution:
+    @pytest.mark.parametrize("name", CLEAN)
+    def test_ordered(self, name, memory, schedule):
+        assert launch(*CLEAN[name], memory=memory, schedule=schedule).races == []
+
+    @pytest.mark.parametrize("name", RACES)
+    def test_not_ordered(self, name, memory, schedule):
+        with pytest.raises(EmulationError, match="LDS race") as caught:
+            launch(*RACES[name], memory=memory, schedule=schedule)
+        assert caught.value.kind == "race"
+
+    def test_two_dma_of_one_wave_land_in_order(self, memory, schedule):
+        assert launch(DMA + DMA, "", memory=memory, schedule=schedule).races == []
+
+
+def test_both_instructions_waves_and_the_address_are_named():
+    with pytest.raises(EmulationError) as caught:
+        launch("ds_write_b32 v1, v0 offset:512\n", "ds_read_b32 v3, v1 offset:512\n")
+    error = caught.value
+    text = str(error)
+    assert "ds_write_b32 v1, v0 offset:512" in text
+    assert "ds_read_b32 v3, v1 offset:512" in text
+    assert "LDS address 512" in text
+    assert {error.wave, int(text.split("with wave ")[1][0])} == {0, 1}
+
+
+def test_collected_races_are_counted_by_pair():
+    report = launch(WRITE, READ, races="collect", schedule="to_barrier")
+    (race,) = report.races
+    assert race.count == 64
+    assert race.waves == (1, 0)
+    assert "LDS races" in str(report)
+
+
+def test_no_check_no_race():
+    assert launch(WRITE, READ, races=False).races == []
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_reads_of_what_nobody_wrote_are_listed(memory):
+    report = launch(READ, "", memory=memory)
+    assert report.unwritten_reads.sum() == 64
+    assert "reads of LDS that nothing had written" in str(report)
+    assert launch(WRITE + READ, "", memory=memory).unwritten_reads.sum() == 0
+
+
+def test_epochs_survive_very_many_barriers():
+    loop = """
+  s_mov_b32 s9, 0
+loop{n}:
+  s_barrier
+  s_addk_i32 s9, 0x1
+  s_cmp_lt_u32 s9, 0xeb00
+  s_cbranch_scc1 loop{n}
+"""
+    report = launch(loop.format(n=0) + WRITE + WAIT + BARRIER, loop.format(n=1) + BARRIER + READ)
+    assert report.races == []
+    with pytest.raises(EmulationError, match="LDS race"):
+        launch(loop.format(n=0) + WRITE, loop.format(n=1) + READ)
