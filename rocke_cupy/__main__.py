@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ._commands import add_inspect
 from ._config import show_config
 
 
@@ -13,6 +14,7 @@ def main(arguments: list[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     config = commands.add_parser("config", help="print versions, device and folders (the default)")
     config.set_defaults(run=lambda options: show_config())
+    add_inspect(commands)
     parser.set_defaults(run=lambda options: show_config())
     options = parser.parse_args(arguments)
     options.run(options)

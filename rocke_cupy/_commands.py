@@ -1,0 +1,67 @@
+"""The commands of ``python -m rocke_cupy`` that work on kernels: their arguments.
+
+What they do is imported when one of them runs: it needs the emulator's packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from .spec import BLOCK_M, AttentionDenseSpec
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_inspect(commands: Commands) -> None:
+    """Add ``inspect``."""
+    parser = commands.add_parser("inspect", help="count what a kernel executes, on the emulator")
+    _add_spec_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run_inspect)
+
+
+def _run_inspect(options: argparse.Namespace) -> None:
+    from . import _inspect
+
+    inspection = _inspect.inspect_kernel(_spec_from(options), options.rocm)
+    print(_inspect.as_json(inspection) if options.json else _inspect.as_text(inspection))
+
+
+def _add_spec_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--d", type=int, default=128, help="head size (default 128)")
+    parser.add_argument("--dtype", choices=("bf16", "fp16"), default="bf16")
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--window", type=int, default=0, metavar="KEYS", help="sliding window")
+    parser.add_argument("--block-n", type=int, default=64, choices=(64, 128))
+    for flag in ("varlen", "persistent", "pack-gqa", "split", "wide-kv", "float32-out"):
+        parser.add_argument(f"--{flag}", action="store_true")
+    parser.add_argument("--strict-rescale", action="store_true", help="no lazy rescale")
+    parser.add_argument(
+        "--rocm", choices=("7.0", "7.14"), default="7.0", help="hipRTC's generation"
+    )
+
+
+def _spec_from(options: argparse.Namespace) -> AttentionDenseSpec:
+    return AttentionDenseSpec(
+        batch=1,
+        seqlen_q=BLOCK_M,
+        seqlen_kv=BLOCK_M,
+        num_query_heads=8 if options.pack_gqa else 1,
+        num_kv_heads=1,
+        head_size=options.d,
+        causal=options.causal,
+        dtype=options.dtype,
+        sliding_window=options.window,
+        ragged=True,
+        varlen=options.varlen,
+        block_n=options.block_n,
+        persistent=options.persistent,
+        lazy_rescale=not options.strict_rescale,
+        float32_out=options.float32_out,
+        num_splits=2 if options.split else 1,
+        pack_gqa=options.pack_gqa,
+        work_order="grid" if options.persistent else "xcd",
+        wide_kv=options.wide_kv,
+    )

@@ -1,0 +1,117 @@
+"""``python -m rocke_cupy inspect``: what a kernel's code object costs, without a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from ._block import TILE, kernel_of, run_block
+from .emulator.mix import KINDS, Mix, mix_between
+from .spec import BLOCK_M, AttentionDenseSpec
+
+_WAVES = BLOCK_M // 32
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A kernel's resources, and what it executes per wave and 64-key tile.
+
+    Attributes
+    ----------
+    kernel : str
+    rocm : str
+        Generation of the compiler.
+    vgprs, agprs, sgprs, vgpr_spills, sgpr_spills : int
+        Registers of a lane or wave, and how many of them the compiler spilled.
+    scratch_bytes, lds_bytes, code_bytes : int
+        Of a lane, of a workgroup, and of the code.
+    loop : Mix
+        One tile without masks: the difference of two lengths, so that neither prologue nor
+        epilogue counts.
+    masked_valu : float
+        Vector ALU instructions that a masked tile executes on top, transcendentals excluded.
+    """
+
+    kernel: str
+    rocm: str
+    vgprs: int
+    agprs: int
+    sgprs: int
+    vgpr_spills: int
+    sgpr_spills: int
+    scratch_bytes: int
+    lds_bytes: int
+    code_bytes: int
+    loop: Mix
+    masked_valu: float
+
+
+def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
+    """Compile a spec's kernel and count what it executes on the emulator.
+
+    Parameters
+    ----------
+    spec : AttentionDenseSpec
+        Its shape does not matter: the binary has none.
+    rocm : {"7.0", "7.14"}
+        Generation of hipRTC.
+    """
+    kernel = kernel_of(spec, rocm)
+    turn = 2 * spec.block_n
+    short, long = (run_block(spec, n * turn, rocm=rocm, races=False) for n in (4, 8))
+    # One key less hides the last one of the last tile from all waves.
+    masked = run_block(spec, 8 * turn - 1, rocm=rocm, races=False)
+    return Inspection(
+        kernel=kernel.name,
+        rocm=rocm,
+        vgprs=kernel.vgprs,
+        agprs=kernel.agprs,
+        sgprs=kernel.sgprs,
+        vgpr_spills=kernel.vgpr_spills,
+        sgpr_spills=kernel.sgpr_spills,
+        scratch_bytes=kernel.scratch_size,
+        lds_bytes=kernel.lds_size,
+        code_bytes=len(long.program.code_object.text),
+        loop=mix_between(short, long, 4 * turn / TILE * _WAVES),
+        masked_valu=mix_between(long, masked, _WAVES).kinds["valu"],
+    )
+
+
+def as_text(inspection: Inspection) -> str:
+    """Return an inspection as a table."""
+    i, loop = inspection, inspection.loop
+    notes = {
+        "waitcnt": f"{loop.vmcnt0:g} of them vmcnt(0)",
+        "nop": f"{loop.nop_states:g} wait states",
+        "valu": f"a masked tile: {i.masked_valu:g} more",
+    }
+    lines = [
+        f"{i.kernel}  (ROCm {i.rocm})",
+        f"registers   {i.vgprs} VGPR, {i.agprs} AGPR, {i.sgprs} SGPR; "
+        f"spilled: {i.vgpr_spills} VGPR, {i.sgpr_spills} SGPR; scratch {i.scratch_bytes} B",
+        f"LDS         {i.lds_bytes:,} B          code {i.code_bytes:,} B",
+        "",
+        f"executed per wave and {TILE}-key tile without masks",
+    ]
+    for kind, meaning in KINDS.items():
+        note = notes.get(kind, "")
+        lines.append(f"  {kind:<10}{loop.kinds[kind]:>8g}   {meaning}{'; ' + note if note else ''}")
+    lines += [f"  {'total':<10}{loop.total:>8g}", "", "LDS reads"]
+    for name, read in loop.lds_reads.items():
+        how = "immediate offsets" if read.immediate else "ADDRESSES COMPUTED IN THE LOOP"
+        lines.append(
+            f"  {name:<22}{read.count:>6g}   {read.cycles:g} cycles each, {read.lost:g} more for "
+            f"bank conflicts; {read.address_registers} address registers, {how}"
+        )
+    valu = {n: c for n, c in loop.mnemonics.items() if n.startswith("v_") and "mfma" not in n}
+    lines += ["", "vector instructions"]
+    lines += [f"  {name:<26}{count:>8g}" for name, count in valu.items()]
+    return "\n".join(lines)
+
+
+def as_json(inspection: Inspection) -> str:
+    """Return an inspection as JSON."""
+    fields = dataclasses.asdict(inspection)
+    fields["loop"]["total"] = inspection.loop.total
+    return json.dumps(fields, indent=2)

@@ -1,0 +1,53 @@
+"""``python -m rocke_cupy inspect``: what it says of our kernels, and in which form."""
+
+import json
+
+import pytest
+from helpers.specs import spec
+
+from rocke_cupy.__main__ import main
+from rocke_cupy._inspect import inspect_kernel
+
+pytestmark = pytest.mark.network
+
+# Matrix instructions, LDS DMA and LDS reads of one tile follow from its size alone.
+TILES = {64: (16, 2, 24), 128: (32, 4, 48)}
+
+
+@pytest.mark.parametrize("head_size", TILES)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(causal=False),
+        dict(causal=True),
+        dict(sliding_window=100),
+        dict(varlen=True),
+        dict(persistent=True),
+        dict(num_splits=2),
+        dict(pack_gqa=True, causal=True),
+        dict(block_n=128),
+    ],
+    ids=str,
+)
+def test_a_tile_has_the_matrix_work_and_the_traffic_of_its_size(head_size, changes):
+    kinds = inspect_kernel(spec(head_size=head_size, **changes)).loop.kinds
+    assert (kinds["mfma"], kinds["dma"], kinds["lds_read"]) == TILES[head_size]
+    assert kinds["trans"] == 32
+
+
+def test_a_masked_tile_has_a_compare_and_a_select_for_each_of_its_32_scores():
+    assert 64 <= inspect_kernel(spec(head_size=64)).masked_valu < 96
+
+
+def test_the_command_prints_what_it_counted(capsys):
+    main(["inspect", "--d", "64", "--causal", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["kernel"].startswith("rocke_attention_forward_d64")
+    assert told["loop"]["kinds"]["mfma"] == 16
+    assert told["loop"]["total"] == sum(told["loop"]["kinds"].values())
+    assert told["loop"]["lds_reads"]["ds_read_b128"]["lost"] == 0
+
+    main(["inspect", "--d", "64", "--causal"])
+    table = capsys.readouterr().out
+    assert f"{told['vgprs']} VGPR" in table
+    assert "matrix instructions" in table
