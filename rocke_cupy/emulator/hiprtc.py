@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -143,6 +144,8 @@ def _compile(
         cwd=tempfile.gettempdir(),
     )
     log = (folder / "log").read_text(errors="replace").strip() if (folder / "log").exists() else ""
+    if "No space left on device" in worker.stderr:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if worker.returncode or not (folder / "code").stat().st_size:
         raise CompileError(_why_it_failed(worker, log, options, tools), log, options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -168,18 +169,19 @@ def _build_libraries(imports: Imports, folder: Path, hip_version: int) -> None:
     generated = _cache.cache_dir() / "generated" / digest
     if not generated.is_dir():
         _cache.publish(generated, lambda path: _write(path, stubs, exports))
-    built = native.build_library(
-        _RUNTIME,
-        [*sorted(_SOURCES.glob("*.c")), generated / "stubs.c"],
-        depends=[*sorted(_SOURCES.glob("*.h")), generated / "exports.map"],
-        flags=[
-            "-O2",
-            f"-I{_SOURCES}",
-            f"-DROCKE_HIP_VERSION={hip_version}",
-            "-fvisibility=hidden",
-        ],
-        link=[f"-Wl,-soname,{soname}", f"-Wl,--version-script={generated / 'exports.map'}"],
-    )
+    include, version = f"-I{_SOURCES}", f"-DROCKE_HIP_VERSION={hip_version}"
+    try:
+        built = native.build_library(
+            _RUNTIME,
+            [*sorted(_SOURCES.glob("*.c")), generated / "stubs.c"],
+            depends=[*sorted(_SOURCES.glob("*.h")), generated / "exports.map"],
+            flags=["-O2", include, version, "-fvisibility=hidden"],
+            link=[f"-Wl,-soname,{soname}", f"-Wl,--version-script={generated / 'exports.map'}"],
+        )
+    except native.CompilerError as error:
+        if "No space left on device" in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder)) from error
+        raise
     shutil.copyfile(built, folder / soname)
     for library in _LIBRARIES:
         for name in {f"{library.stem}.so", _soname(library.stem, imports)} - {soname, ""}:
