@@ -53,7 +53,8 @@ static inline i32 frexp_exponent_f64(double x) {
     return e;
 }
 
-/* The three steps of a full-precision division, as AMD's instruction set manuals write them.
+/* The steps of a full-precision division, as AMD's instruction set manuals write them: scale, then Newton steps,
+   fmas (which undoes the scaling by 2**64 up or down; the manuals' 2**32 cannot be right) and fixup.
    value / denominator / numerator are sources 0, 1 and 2. */
 static inline float div_scale_f32(float value, float denominator, float numerator, u32 *scaled) {
     i32 gap = (i32)exponent_f32(numerator) - (i32)exponent_f32(denominator);
