@@ -275,6 +275,8 @@ def _attempt(function: Callable[..., None], arguments: tuple[Any, ...]) -> int:
         status, message = error.status, str(error)
     except EmulationError as error:
         status, message = abi.LAUNCH_FAILURE, str(error)
+    except ValueError as error:
+        status, message = abi.INVALID_VALUE, str(error)
     except NotImplementedError as error:
         status, message = abi.NOT_SUPPORTED, str(error)
     except BaseException as error:

@@ -257,8 +257,10 @@ static int attribute(const Properties *p, int number, int *value) {
         case 83: *value = (int)p->total_const_mem; return 1;
         case 85: *value = p->unified_addressing; return 1;
         case 87: *value = p->warp_size; return 1;
-        default: *value = 0; return memchr(absent, number, sizeof absent) != NULL;
+        default: break;
     }
+    *value = 0;
+    return number >= 0 && number <= 255 && memchr(absent, number, sizeof absent);
 }
 
 EXPORT Error hipDeviceGetAttribute(int *value, int number, int device) {
