@@ -1,7 +1,7 @@
-"""Copies of strided arrays on the GPU: casts, padding and layouts, by ``kernels_src/convert``.
+"""Kernels that walk over the rows of strided arrays: copies with casts and padding, and merges.
 
-The kernels walk over the rows of an array, its last axis, numbered over three axes. The structures
-are those of ``kernels_src/common/rows.h``.
+A row is an array's last axis; rows are numbered over up to three outer axes. The structures are
+those of ``kernels_src/common/rows.h`` and of the two kernels.
 """
 
 from __future__ import annotations
@@ -28,6 +28,20 @@ COPY_SHAPE = np.dtype(
     ],
     align=True,
 )
+
+MAX_PARTS = 32
+"""Results that one launch merges."""
+
+MERGE_SHAPE = np.dtype(
+    [
+        *((name, ROW_STRIDES) for name in ("part", "out", "part_lse", "lse")),
+        ("rows", ROW_COUNT),
+        *((name, np.int32) for name in ("part_columns", "out_columns", "parts", "reserved")),
+    ],
+    align=True,
+)
+MERGE_PARTS = np.dtype([("out", np.uint64, MAX_PARTS), ("lse", np.uint64, MAX_PARTS)])
+"""Addresses."""
 
 KINDS = {BFLOAT16: 0, FLOAT16: 1, np.dtype(np.float32): 2, np.dtype(np.float64): 3}
 """Element types by the numbers of ``ElementKind``."""
@@ -89,11 +103,20 @@ class Walk(NamedTuple):
 @functools.cache
 def copy_kernel(source: np.dtype, destination: np.dtype) -> KernelSource:
     """Return the kernel that copies from one dtype to another, rounding to nearest even."""
-    entry = f"rocke_pack_{source.name}_to_{destination.name}"
+    return _kernel("convert/pack.hip", "pack", source, destination)
+
+
+@functools.cache
+def merge_kernel(part: np.dtype, out: np.dtype) -> KernelSource:
+    """Return the kernel that merges parts of one dtype into a result of another."""
+    return _kernel("attention/merge_states.hip", "merge_states", part, out)
+
+
+def _kernel(file: str, name: str, source: np.dtype, destination: np.dtype) -> KernelSource:
+    entry = f"rocke_{name}_{source.name}_to_{destination.name}"
     constants = {"from": KINDS[source], "to": KINDS[destination]}
-    return KernelSource(
-        entry, translation_unit("convert/pack.hip", "ROCKE_PACK", entry, constants), OPTIONS
-    )
+    code = translation_unit(file, f"ROCKE_{name.upper()}", entry, constants)
+    return KernelSource(entry, code, OPTIONS)
 
 
 def copy_shape(source: Any, destination: Any) -> tuple[tuple[int, int, int], np.ndarray]:
@@ -115,4 +138,29 @@ def copy_shape(source: Any, destination: Any) -> tuple[tuple[int, int, int], np.
         row_step, column_step = abs(int(shape[name]["axis"][-1])), abs(array.strides[-1])
         rows_first |= 0 < row_step < column_step
     shape["rows_first"] = rows_first
+    return walk.grid, shape[()]
+
+
+def merge_shape(
+    part: Any, out: Any, part_lse: Sequence[int], lse: Sequence[int], parts: int
+) -> tuple[tuple[int, int, int], np.ndarray]:
+    """Return the grid and the ``MergeShape`` argument of a merge.
+
+    Parameters
+    ----------
+    part, out : array
+        One of the parts, all of which have the same strides, and the result: anything with shape
+        and strides. The parts may have more columns than the result, which are ignored.
+    part_lse, lse : sequence of int
+        Strides in bytes of the LSEs, for the outer axes of `out` in their order.
+    parts : int
+    """
+    walk = Walk.over(out.shape, out.shape[-1], part.strides, out.strides)
+    shape = np.zeros((), MERGE_SHAPE)
+    shape["rows"] = walk.count
+    shape["part"], shape["out"] = walk.strides(part.strides), walk.strides(out.strides)
+    # An LSE has no columns: any stride does for them.
+    shape["part_lse"], shape["lse"] = walk.strides((*part_lse, 0)), walk.strides((*lse, 0))
+    shape["part_columns"], shape["out_columns"] = part.shape[-1], out.shape[-1]
+    shape["parts"] = parts
     return walk.grid, shape[()]

@@ -18,10 +18,17 @@ __device__ __forceinline__ int lane_id() {
   return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(all, 0));
 }
 
-// The block of kernel arguments, loaded at this point.
+// The block of kernel arguments where it lies, for arrays in it that are indexed at run time,
+template <class T>
+using ConstantPointer = const __attribute__((address_space(4))) T*;
+template <class T>
+__device__ __forceinline__ ConstantPointer<T> kernel_arguments_in_place() {
+  return (ConstantPointer<T>)__builtin_amdgcn_kernarg_segment_ptr();
+}
+// and loaded at this point.
 template <class T>
 __device__ __forceinline__ T kernel_arguments() {
-  auto address = (const __attribute__((address_space(4))) T*)__builtin_amdgcn_kernarg_segment_ptr();
+  auto address = kernel_arguments_in_place<T>();
   asm volatile("" : "+s"(address));
   return *address;
 }
@@ -34,6 +41,13 @@ __device__ __forceinline__ float uniform(float value) { return bit_cast<float>(u
 template <class T>
 __device__ __forceinline__ T opaque(T value) {
   asm volatile("" : "+v"(value));
+  return value;
+}
+
+// The same for a value in a scalar register.
+template <class T>
+__device__ __forceinline__ T opaque_scalar(T value) {
+  asm volatile("" : "+s"(value));
   return value;
 }
 
