@@ -63,7 +63,7 @@ class Walk(NamedTuple):
 
     axes: tuple[int, ...]
     """The three outer axes, outermost first; -1 is one that the arrays do not have."""
-    count: np.ndarray
+    rows: np.ndarray
     """The ``RowCount`` argument."""
     grid: tuple[int, int, int]
 
@@ -130,7 +130,7 @@ def copy_shape(source: Any, destination: Any) -> tuple[tuple[int, int, int], np.
     """
     walk = Walk.over(destination.shape, destination.shape[-1], source.strides, destination.strides)
     shape = np.zeros((), COPY_SHAPE)
-    shape["rows"] = walk.count
+    shape["rows"] = walk.rows
     rows_first = False
     for name, array in (("from", source), ("to", destination)):
         shape[name] = walk.strides(array.strides)
@@ -157,7 +157,7 @@ def merge_shape(
     """
     walk = Walk.over(out.shape, out.shape[-1], part.strides, out.strides)
     shape = np.zeros((), MERGE_SHAPE)
-    shape["rows"] = walk.count
+    shape["rows"] = walk.rows
     shape["part"], shape["out"] = walk.strides(part.strides), walk.strides(out.strides)
     # An LSE has no columns: any stride does for them.
     shape["part_lse"], shape["lse"] = walk.strides((*part_lse, 0)), walk.strides((*lse, 0))
