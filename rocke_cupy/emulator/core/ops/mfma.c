@@ -108,9 +108,9 @@ MFMA(v_mfma_f32_32x32x16_bf16, 32, 8, 1)
 MFMA(v_mfma_f32_32x32x16_f16, 32, 8, 0)
 MFMA(v_mfma_f32_16x16x32_bf16, 16, 8, 1)
 MFMA(v_mfma_f32_16x16x32_f16, 16, 8, 0)
-MFMA(v_mfma_f32_32x32x8_bf16_1k, 32, 4, 1)
+MFMA(v_mfma_f32_32x32x8_bf16, 32, 4, 1)
 MFMA(v_mfma_f32_32x32x8_f16, 32, 4, 0)
-MFMA(v_mfma_f32_16x16x16_bf16_1k, 16, 4, 1)
+MFMA(v_mfma_f32_16x16x16_bf16, 16, 4, 1)
 MFMA(v_mfma_f32_16x16x16_f16, 16, 4, 0)
 
 #define MFMA_ROW(name, c_form, ab_form) {#name, c_form ":" ab_form "," ab_form "," c_form, FORMAT_PLAIN, UNIT_MFMA, name, NULL},
@@ -119,8 +119,8 @@ const Op mfma_ops[] = {
     MFMA_ROW(v_mfma_f32_32x32x16_f16, "b512", "b128")
     MFMA_ROW(v_mfma_f32_16x16x32_bf16, "b128", "b128")
     MFMA_ROW(v_mfma_f32_16x16x32_f16, "b128", "b128")
-    {"v_mfma_f32_32x32x8_bf16_1k", "b512:b64,b64,b512", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_32x32x8_bf16_1k, NULL},
+    {"v_mfma_f32_32x32x8_bf16", "b512:b64,b64,b512", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_32x32x8_bf16, NULL},
     {"v_mfma_f32_32x32x8_f16", "b512:b64,b64,b512", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_32x32x8_f16, NULL},
-    {"v_mfma_f32_16x16x16_bf16_1k", "b128:b64,b64,b128", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_16x16x16_bf16_1k, NULL},
+    {"v_mfma_f32_16x16x16_bf16", "b128:b64,b64,b128", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_16x16x16_bf16, NULL},
     {"v_mfma_f32_16x16x16_f16", "b128:b64,b64,b128", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_16x16x16_f16, NULL},
     {0}};
