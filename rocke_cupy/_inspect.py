@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
 from ._block import TILE, kernel_of, run_block
-from .emulator.mix import KINDS, Mix, mix_between
+from .emulator.mix import KINDS, Mix, kind_of, mix_between
+from .emulator.timing import Pace, Phase, phases
 from .spec import BLOCK_M, AttentionDenseSpec
 
 _WAVES = BLOCK_M // 32
+_TURNS = 8
+"""Turns of the loop that the longer run has on top of the shorter one, and the shorter one too."""
+_STALLS = 10
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,12 @@ class Inspection:
         epilogue counts.
     masked_valu : float
         Vector ALU instructions that a masked tile executes on top, transcendentals excluded.
+    pace : Pace
+        Modelled cycles of a tile without masks; ``pace.limit`` is the unit that bounds it.
+    phases : list of list of Phase
+        Modelled cycles between the barriers of one turn of the loop, of a wave of each group.
+    stalls : list of (str, float)
+        The instructions before which waves wait longest, and modelled cycles a tile and wave.
     """
 
     kernel: str
@@ -45,6 +58,9 @@ class Inspection:
     code_bytes: int
     loop: Mix
     masked_valu: float
+    pace: Pace
+    phases: list[list[Phase]]
+    stalls: list[tuple[str, float]]
 
 
 def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
@@ -59,9 +75,17 @@ def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
     """
     kernel = kernel_of(spec, rocm)
     turn = 2 * spec.block_n
-    short, long = (run_block(spec, n * turn, rocm=rocm, races=False) for n in (4, 8))
+    short, long = (
+        run_block(spec, n * turn, rocm=rocm, races=False, timing=True) for n in (_TURNS, 2 * _TURNS)
+    )
     # One key less hides the last one of the last tile from all waves.
-    masked = run_block(spec, 8 * turn - 1, rocm=rocm, races=False)
+    masked = run_block(spec, 2 * _TURNS * turn - 1, rocm=rocm, races=False)
+    tiles = _TURNS * turn / TILE
+    loop = mix_between(short, long, tiles * _WAVES)
+    assert short.timing
+    assert long.timing
+    stalls = (long.timing.stalls_at - short.timing.stalls_at) / (tiles * _WAVES)
+    worst = [int(k) for k in np.argsort(-stalls)[:_STALLS] if stalls[k] >= 1]
     return Inspection(
         kernel=kernel.name,
         rocm=rocm,
@@ -73,8 +97,16 @@ def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
         scratch_bytes=kernel.scratch_size,
         lds_bytes=kernel.lds_size,
         code_bytes=len(long.program.code_object.text),
-        loop=mix_between(short, long, 4 * turn / TILE * _WAVES),
+        loop=loop,
         masked_valu=mix_between(long, masked, _WAVES).kinds["valu"],
+        pace=short.timing.between(long.timing, tiles),
+        phases=[
+            phases(
+                long.program, long.timing.traces[wave], round(loop.kinds["barrier"] * turn / TILE)
+            )
+            for wave in (0, _WAVES // 2)
+        ],
+        stalls=[(long.program.instructions[k].text, float(stalls[k])) for k in worst],
     )
 
 
@@ -107,11 +139,25 @@ def as_text(inspection: Inspection) -> str:
     valu = {n: c for n, c in loop.mnemonics.items() if n.startswith("v_") and "mfma" not in n}
     lines += ["", "vector instructions"]
     lines += [f"  {name:<26}{count:>8g}" for name, count in valu.items()]
+    lines += ["", f"one tile without masks, {i.pace}"]
+    for group, found in enumerate(i.phases):
+        lines.append(f"phases of group {group}: cycles, + wait at the barrier, instructions")
+        lines += [f"  {p.cycles:>6g} +{p.waited:>4g}   {_kinds_of(p)}" for p in found]
+    lines.append("longest waits before an instruction, cycles")
+    lines += [f"  {cycles:>8.1f}   {text}" for text, cycles in i.stalls]
     return "\n".join(lines)
+
+
+def _kinds_of(phase: Phase) -> str:
+    kinds: Counter[str] = Counter()
+    for name, count in phase.mnemonics.items():
+        kinds["dma" if name.startswith("buffer_load") else kind_of(name)] += count
+    return ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
 
 
 def as_json(inspection: Inspection) -> str:
     """Return an inspection as JSON."""
     fields = dataclasses.asdict(inspection)
     fields["loop"]["total"] = inspection.loop.total
+    fields["pace"]["limit"] = inspection.pace.limit
     return json.dumps(fields, indent=2)

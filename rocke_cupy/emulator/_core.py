@@ -97,6 +97,8 @@ class Launch(ctypes.Structure):
         ("work_item_dims", _u32),
         ("seed", _u64),
         ("max_instructions", _u64),
+        ("timed_instructions", ctypes.c_void_p),
+        ("timing_model", ctypes.c_void_p),
     )
 
 
@@ -127,6 +129,43 @@ class RaceRecord(ctypes.Structure):
         ("workgroup", _u32),
         ("address", _u32),
         ("count", _u64),
+    )
+
+
+TIMED_INSTRUCTION = np.dtype([(name, "u2") for name in ("kind", "issue", "pipe", "latency")])
+"""The costs of one instruction; core/timing.h has the same layout."""
+
+TRACE_ENTRY = np.dtype([("pc", "u4"), ("work", "u4"), ("time", "u8")])
+"""An executed instruction of a wave and its cycle of issue; core/timing.h has the same layout."""
+
+TIMING_UNITS = ("mfma", "vector", "scalar", "lds", "memory")
+STALLS = (
+    "none", "operand", "vector", "mfma", "lds", "memory", "vmcnt", "lgkmcnt", "barrier",
+)  # fmt: skip
+"""Units that may be busy and what a wave may wait for, in the order of core/timing.h."""
+
+
+class TimingModel(ctypes.Structure):
+    """The timing model's constants; core/timing.h has the same layout."""
+
+    _fields_ = tuple(
+        (name, _u32)
+        for name in (
+            "simds", "issue_turn", "matrix_result", "scalar_result", "branch_taken",
+            "branch_not_taken", "barrier", "lds_latency", "lds_phase", "memory_latency",
+            "memory_line", "memory_least", "memory_queue", "scalar_latency", "copies",
+        )
+    )  # fmt: skip
+
+
+class TimedWorkgroup(ctypes.Structure):
+    """What a replayed workgroup took; core/timing.h has the same layout."""
+
+    _fields_ = (
+        ("workgroup", _u64),
+        ("cycles", _u64),
+        ("busy", _u64 * len(TIMING_UNITS)),
+        ("stalls", _u64 * len(STALLS)),
     )
 
 
@@ -184,6 +223,9 @@ def library() -> ctypes.CDLL:
         "rocke_races": (ctypes.POINTER(RaceRecord), machine, _u32, ctypes.POINTER(_u32)),
         "rocke_bytes": (None, machine, _u32, ctypes.POINTER(_u64)),
         "rocke_step": (_i32, machine, address, address, address),
+        "rocke_timed": (ctypes.POINTER(TimedWorkgroup), machine, _u32, ctypes.POINTER(_u64)),
+        "rocke_stalls": (address, machine, _u32),
+        "rocke_trace": (address, machine, _u32, _u32, ctypes.POINTER(_u64)),
     }
     for name, (result, *arguments) in signatures.items():
         function = getattr(core, name)
@@ -192,6 +234,9 @@ def library() -> ctypes.CDLL:
         INSTRUCTION.itemsize,
         OPERAND.itemsize,
         *map(ctypes.sizeof, (Launch, Fault, RaceRecord)),
+        TIMED_INSTRUCTION.itemsize,
+        *map(ctypes.sizeof, (TimingModel, TimedWorkgroup)),
+        TRACE_ENTRY.itemsize,
     )
     theirs = tuple(core.rocke_sizes(which) for which in range(len(ours)))
     assert ours == theirs, f"structures of _core.py {ours} and core/machine.h {theirs} differ"

@@ -9,6 +9,7 @@ import numpy as np
 
 from rocke_cupy.emulator.code_object import Kernel
 from rocke_cupy.emulator.program import Program
+from rocke_cupy.emulator.timing import Timing
 
 
 class EmulationError(RuntimeError):
@@ -89,6 +90,8 @@ class Report:
         Bytes read and written.
     seconds : float
         Host time.
+    timing : Timing, optional
+        Modelled time, if the launch was asked for it.
     """
 
     program: Program = field(repr=False)
@@ -104,6 +107,7 @@ class Report:
     lds_bytes: tuple[int, int]
     global_bytes: tuple[int, int]
     seconds: float
+    timing: Timing | None = None
 
     @property
     def total(self) -> int:
@@ -154,8 +158,10 @@ class Report:
             f"LDS     {self.lds_bytes[0]:,} bytes read, {self.lds_bytes[1]:,} written; "
             f"{ideal:,} cycles, {extra:,} more for bank conflicts",
             f"global  {self.global_bytes[0]:,} bytes read, {self.global_bytes[1]:,} written",
-            "instructions",
         ]
+        if self.timing:
+            lines.append(str(self.timing.pace))
+        lines.append("instructions")
         lines += [f"  {n:>12,}  {name}" for name, n in self.instructions.items()]
         if conflicts := self.bank_conflicts:
             lines.append("bank conflicts (cycles lost)")

@@ -23,6 +23,7 @@ from rocke_cupy.emulator.memory import (
 )
 from rocke_cupy.emulator.program import Program, load
 from rocke_cupy.emulator.report import EmulationError, Race, Report
+from rocke_cupy.emulator.timing import Tables, Timing, collect
 
 POISON = 0x7FF97FF9
 """What registers and LDS hold before anything is written: a NaN in fp32, fp64, fp16 and bf16."""
@@ -88,7 +89,7 @@ def launch(
     threads : int, optional
         Host threads over which workgroups are spread; by default one for each processor.
     timing : bool
-        Not available yet.
+        Replay what each workgroup executed on the timing model; ``report.timing`` has the result.
     progress : callable, optional
         Called about five times a second with the finished and the total number of workgroups.
     max_instructions : int
@@ -103,8 +104,6 @@ def launch(
     EmulationError
         If the kernel does something wrong or something that is not modelled.
     """
-    if timing:
-        raise NotImplementedError("timing=True: there is no timing model yet")
     kernel = _kernel(program, kernel_name)
     shape, threads_of = _three("grid", grid), _three("block", block)
     lds_size = _check_launch(
@@ -158,10 +157,17 @@ def launch(
         seed=seed & 0xFFFFFFFFFFFFFFFF,
         max_instructions=max_instructions,
     )
+    waves = -(-threads_of[0] * threads_of[1] * threads_of[2] // _core.LANES)
+    tables = Tables(program, kernel, waves, lds_size) if timing else None
+    if tables:
+        setup.timed_instructions, setup.timing_model = tables.addresses
     with _Machine(setup) as machine:
         machine.run(len(ids), progress)
         machine.raise_fault(program, kernel, table)
-        return machine.report(program, kernel, shape, threads_of, len(ids), started)
+        report = machine.report(program, kernel, shape, threads_of, len(ids), started)
+        if tables:
+            report.timing = machine.timing(tables, waves)
+        return report
 
 
 class _Machine:
@@ -240,6 +246,11 @@ class _Machine:
             fault.lane,
             fault.workgroup,
         )
+
+    def timing(self, tables: Tables, waves: int) -> Timing:
+        """Collect what the replays of all threads took."""
+        threads, n_code = self._setup.threads, self._setup.n_code
+        return collect(self._core, self._handle, threads, n_code, tables, waves)
 
     def _sum(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         size = int(np.prod(shape)) * 8

@@ -7,6 +7,7 @@
 #include "lanes.h"
 #include "lds.h"
 #include "machine_tables.h"
+#include "timing.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -71,7 +72,8 @@ const Op *rocke_op(u32 number) {
 }
 
 u32 rocke_sizes(u32 which) {
-    static const u32 sizes[] = {sizeof(Instruction), sizeof(Operand), sizeof(Launch), sizeof(Fault), sizeof(RaceRecord)};
+    static const u32 sizes[] = {sizeof(Instruction), sizeof(Operand), sizeof(Launch), sizeof(Fault), sizeof(RaceRecord),
+                                sizeof(TimedInstruction), sizeof(TimingModel), sizeof(TimedWorkgroup), sizeof(TraceEntry)};
     return which < sizeof sizes / sizeof *sizes ? sizes[which] : 0;
 }
 
@@ -161,6 +163,7 @@ static int start_group(Group *g) {
     for (u32 k = 0; k < (l->lds_size + 3) / 4; k++) ((u32 *)(void *)g->lds)[k] = POISON;
     if (l->races) memset(g->shadow, 0, (l->lds_size + 3) / 4 * sizeof *g->shadow);
     for (u32 k = 0; k < g->n_waves; k++) start_wave(g, &g->waves[k], k);
+    if (g->timing) timing_start(g->timing);
     g->active = 1;
     return 1;
 }
@@ -179,8 +182,8 @@ static void run_wave(Group *g, Wave *w, u64 quantum) {
         counts[w->pc]++;
         quantum--;
         w->pc++;
-        if (m->observe) m->observe(g, w, in);
         in->execute(w, in);
+        if (m->observe) m->observe(g, w, in);
         if (w->event) break;
     }
     w->executed += start - quantum;
@@ -278,6 +281,7 @@ int rocke_work(Machine *m, u32 thread, double seconds) {
         if (!take_turn(g)) {
             g->active = 0;
             g->done++;
+            if (g->timing && !m->failed) timing_finish(g);
             __atomic_fetch_add(&m->finished, 1, __ATOMIC_RELAXED);
         }
         if (turn % 4 == 0 && seconds_now() > end) break;
@@ -331,6 +335,7 @@ static void free_group(Group *g) {
     free(g->bank_ideal);
     free(g->uninitialised);
     free(g->banks);
+    timing_destroy(g->timing);
 }
 
 static int make_wave(Wave *w, const Launch *l) {
@@ -360,6 +365,10 @@ static int make_group(Machine *m, Group *g) {
     g->uninitialised = calloc(l->n_code, sizeof *g->uninitialised);
     g->banks = calloc(l->n_code, sizeof *g->banks);
     int fine = g->lds && g->shadow && g->counts && g->bank_extra && g->bank_ideal && g->uninitialised && g->banks;
+    if (l->timing_model) {
+        g->timing = timing_create(l);
+        fine = fine && g->timing;
+    }
     for (u32 k = 0; k < g->n_waves; k++) fine = make_wave(&g->waves[k], l) && fine;
     return fine;
 }
@@ -377,6 +386,7 @@ Machine *rocke_create(const Launch *launch) {
     m->launch = *launch;
     m->records = bind(launch);
     m->code = m->records;
+    m->observe = launch->timing_model ? timing_trace : NULL;
     m->groups = calloc(launch->threads, sizeof *m->groups);
     int fine = m->records && m->groups;
     for (u32 k = 0; fine && k < launch->threads; k++) fine = make_group(m, &m->groups[k]);
@@ -403,6 +413,18 @@ void rocke_bytes(const Machine *m, u32 thread, u64 out[4]) {
     const Group *g = &m->groups[thread];
     out[0] = g->lds_read, out[1] = g->lds_written, out[2] = g->global_read, out[3] = g->global_written;
 }
+const TimedWorkgroup *rocke_timed(const Machine *m, u32 thread, u64 *count) {
+    const Timing *t = m->groups[thread].timing;
+    *count = t->n_done;
+    return t->done;
+}
+/* The trace of a wave of the workgroup that the thread ran last. */
+const TraceEntry *rocke_trace(const Machine *m, u32 thread, u32 wave, u64 *count) {
+    const WaveTrace *trace = &m->groups[thread].timing->waves[wave];
+    *count = trace->count;
+    return trace->entries;
+}
+const u64 *rocke_stalls(const Machine *m, u32 thread) { return m->groups[thread].timing->stalls; }
 
 /* ---- one instruction on a given register state, for tests of single instructions ---- */
 

@@ -183,6 +183,7 @@ struct Group {
     RaceRecord races[MAX_RACES];
     u32 n_races, last_buffer;
     u64 done;
+    struct Timing *timing; /* NULL: no timing */
 };
 
 enum { SCHEDULE_LOCKSTEP, SCHEDULE_TO_BARRIER, SCHEDULE_RANDOM };
@@ -206,6 +207,8 @@ typedef struct Launch {
     u32 n_vgprs, lds_size, scratch_size, mode;
     u32 lazy, races, schedule, quantum, threads, work_item_dims;
     u64 seed, max_instructions;
+    const struct TimedInstruction *timed_instructions; /* [n_code]; NULL: no timing */
+    const struct TimingModel *timing_model;
 } Launch;
 
 struct Machine {
@@ -218,7 +221,7 @@ struct Machine {
     volatile u32 stop;
     u32 failed;
     Fault fault;
-    void (*observe)(Group *, Wave *, const Instruction *); /* sees every issued instruction */
+    void (*observe)(Group *, Wave *, const Instruction *); /* sees every executed instruction */
 };
 
 /* ---- shared helpers ---- */
