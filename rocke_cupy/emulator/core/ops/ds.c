@@ -24,6 +24,9 @@ static Pending *issue_lds(Wave *w, const Instruction *in, int kind, u32 size, u3
     return p;
 }
 
+/* The second address may lie below the first: the sum wraps at 32 bits. */
+static u32 place(const Pending *p, int lane, u32 part) { return p->lds[lane] + part * p->lds_step; }
+
 static void effect_read(Wave *w, Pending *p) {
     u32(*v)[LANES] = destination(w, p), registers = p->lds_size / 4u;
     const u8 *lds = w->group->lds;
@@ -31,7 +34,7 @@ static void effect_read(Wave *w, Pending *p) {
         for (int i = 0; i < LANES; i++) {
             if (!(p->exec >> i & 1)) continue;
             u32 x[4];
-            memcpy(x, lds + p->lds[i] + part * p->lds_step, p->lds_size);
+            memcpy(x, lds + place(p, i, part), p->lds_size);
             for (u32 k = 0; k < registers; k++) v[part * registers + k][i] = x[k];
         }
 }
@@ -82,7 +85,7 @@ static void effect_write(Wave *w, Pending *p) {
             if (!(p->exec >> i & 1)) continue;
             u32 x[4];
             for (u32 k = 0; k < registers; k++) x[k] = p->data[part * registers + k][i] >> shift;
-            memcpy(w->group->lds + p->lds[i] + part * p->lds_step, x, p->lds_size);
+            memcpy(w->group->lds + place(p, i, part), x, p->lds_size);
         }
 }
 
