@@ -17,6 +17,16 @@ int lds_in_bounds(Wave *w, const Instruction *in, u64 exec, const u32 *address, 
     return 1;
 }
 
+/* LDS_ADDR = base + M0[17:0] + offset + lane * 4, or lane * 16 for three and four dwords, of which x3 skips the
+   fourth (CDNA4 instruction set manual, 9.1.9). */
+void lds_dma_addresses(Wave *w, const Instruction *in, Pending *p, u32 size) {
+    u32 first = (w->s[M0] & 0x3ffff) + (u32)in->offset, stride = size > 4 ? 16 : 4;
+    for (u32 i = 0; i < LANES; i++) p->lds[i] = first + i * stride;
+    p->lds_size = (u8)size;
+    p->lds_parts = 1;
+    p->lds_step = 0;
+}
+
 static void report_race(Wave *w, const Instruction *in, u32 other_pc, int other_wave, u32 address, const char *what) {
     Group *g = w->group;
     const Instruction *other = g->machine->code + other_pc;

@@ -19,6 +19,8 @@ struct Shadow {
 enum { EPOCH_LIMIT = 60000 };
 
 int lds_in_bounds(Wave *w, const Instruction *in, u64 exec, const u32 *address, u32 size);
+/* Where LDS DMA of `size` bytes a lane goes: p->lds, p->lds_size and p->lds_parts. */
+void lds_dma_addresses(Wave *w, const Instruction *in, Pending *p, u32 size);
 void lds_issued(Wave *w, Pending *p);
 void lds_completed(Wave *w, Pending *p);
 void lds_count_banks(Wave *w, const Instruction *in, u64 exec, const u32 *address, u32 size);

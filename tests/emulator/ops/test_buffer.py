@@ -41,7 +41,9 @@ class TestDwords:
     def test_loads_add_all_offsets(self, suffix, width):
         m = Memory(4096, pitch=16)
         m.state.s[12] = 100
-        m.step(f"buffer_load_dword{suffix} {self.registers(width)}, v2, s[8:11], s12 offen offset:8")
+        m.step(
+            f"buffer_load_dword{suffix} {self.registers(width)}, v2, s[8:11], s12 offen offset:8"
+        )
         for k in range(width):
             expected = [m.dword(100 + 8 + 16 * lane + 4 * k) for lane in range(64)]
             np.testing.assert_array_equal(m.state.v[8 + k], expected)
@@ -89,6 +91,19 @@ class TestRangeCheck:
         m.step("buffer_load_dword v8, v2, s[8:11], 0 offen offset:252")
         assert m.state.v[8, 0] == m.dword(252)
         assert not m.state.v[8, 1:].any()
+
+    @pytest.mark.parametrize("records", [253, 254, 255])
+    def test_a_dword_must_end_within_the_records(self, records):
+        m = Memory(1024, records=records)
+        m.step("buffer_load_dword v8, v2, s[8:11], 0 offen")
+        assert m.state.v[8, 62] == m.dword(248)
+        assert m.state.v[8, 63] == 0
+
+    def test_lane_and_constant_offset_wrap_at_32_bits(self):
+        m = Memory(1024)
+        m.state.v[2] = 0xFFFFFFF8
+        m.step("buffer_load_dword v8, v2, s[8:11], 0 offen offset:12")
+        np.testing.assert_array_equal(m.state.v[8], m.dword(4))
 
     def test_negative_lane_offsets_are_huge(self):
         m = Memory(1024)
@@ -157,19 +172,19 @@ def test_stores_of_less_than_a_dword(name, written):
 
 
 class TestLdsDma:
-    @pytest.mark.parametrize(("suffix", "size"), [("", 4), ("x4", 16)])
-    def test_lanes_land_one_after_the_other_from_m0(self, suffix, size):
+    @pytest.mark.parametrize(
+        ("suffix", "size", "stride"), [("", 4, 4), ("x3", 12, 16), ("x4", 16, 16)]
+    )
+    def test_lanes_land_one_after_the_other_from_m0(self, suffix, size, stride):
         m = Memory(8192, pitch=64, lds=64 * 16 + 512)
         m.state.s[M0] = 128
         m.step(f"buffer_load_dword{suffix} v2, s[8:11], 0 offen offset:32 lds")
+        expected = np.full(64 * 16 + 512, 0xEE)
         for lane in range(64):
-            at = 128 + 32 + lane * size  # the offset moves both addresses
+            at = 128 + 32 + lane * stride  # the offset moves both addresses
             source = 64 * lane + 32
-            np.testing.assert_array_equal(
-                m.state.lds[at : at + size], m.bytes[source : source + size]
-            )
-        untouched = np.delete(m.state.lds, np.arange(160, 160 + 64 * size))
-        assert (untouched == 0xEE).all()
+            expected[at : at + size] = m.bytes[source : source + size]
+        np.testing.assert_array_equal(m.state.lds, expected)
 
     def test_lanes_past_the_records_write_zero(self):
         m = Memory(4096, records=16 * 10 + 8, pitch=16, lds=1024)

@@ -114,9 +114,7 @@ def test_all_kinds_of_floats_round_as_numpy_rounds_them(text, dtype):
             got = half.astype(np.uint16).view(dtype)
             nan = np.isnan(expected.astype(np.float32))
             np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), nan)
-            np.testing.assert_array_equal(
-                got.view(np.uint16)[~nan], expected.view(np.uint16)[~nan]
-            )
+            np.testing.assert_array_equal(got.view(np.uint16)[~nan], expected.view(np.uint16)[~nan])
 
 
 def test_every_fp16_value_widens_exactly():

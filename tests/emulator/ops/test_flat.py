@@ -136,18 +136,18 @@ class TestFlatApertures:
 
 
 class TestGlobalToLds:
-    @pytest.mark.parametrize(("suffix", "size"), [("dword", 4), ("dwordx4", 16)])
-    def test_lanes_land_one_after_the_other_from_m0(self, suffix, size):
+    @pytest.mark.parametrize(
+        ("suffix", "size", "stride"), [("dword", 4, 4), ("dwordx3", 12, 16), ("dwordx4", 16, 16)]
+    )
+    def test_lanes_land_one_after_the_other_from_m0(self, suffix, size, stride):
         m = Memory(lds=64 * 16 + 256)
         m.state.s[M0] = 64
         m.step(f"global_load_lds_{suffix} v[2:3], off offset:4")
-        for lane in (0, 1, 63):
-            at, source = 64 + 4 + size * lane, 16 * lane + 4
-            np.testing.assert_array_equal(
-                m.state.lds[at : at + size], m.bytes[source : source + size]
-            )
-        assert (m.state.lds[:68] == 0xEE).all()
-        assert (m.state.lds[68 + 64 * size :] == 0xEE).all()
+        expected = np.full(64 * 16 + 256, 0xEE)
+        for lane in range(64):
+            at, source = 64 + 4 + stride * lane, 16 * lane + 4
+            expected[at : at + size] = m.bytes[source : source + size]
+        np.testing.assert_array_equal(m.state.lds, expected)
 
 
 ATOMICS_32 = [

@@ -37,9 +37,7 @@ def spread(matrix: np.ndarray, k_each: int) -> np.ndarray:
 def rows_of(size: int, register: int) -> list[int]:
     """Row of each lane in one register of the result."""
     groups = 64 // size
-    return [
-        4 * groups * (register // 4) + 4 * (lane // size) + register % 4 for lane in range(64)
-    ]
+    return [4 * groups * (register // 4) + 4 * (lane // size) + register % 4 for lane in range(64)]
 
 
 def gathered(registers: np.ndarray, size: int) -> np.ndarray:

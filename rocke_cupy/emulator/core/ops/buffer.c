@@ -1,6 +1,7 @@
 /* Buffer instructions. A resource is base, record count and flags in four scalar registers; only raw buffers
-   (stride 0, no swizzle) are modelled. The range check counts the scalar offset: a dword is outside when
-   its offset >= num_records - soffset (ROCm/rocm-systems PR 10928, checked against gfx950).
+   (stride 0, no swizzle) are modelled. The range check counts the scalar offset, and each dword by itself must
+   end within num_records - soffset; only lane and constant offset wrap at 32 bits (ROCm/rocm-systems PR 10928,
+   checked against gfx950).
    Sources in the record: 0 data, 1 address, 2 resource, 3 scalar offset. */
 #include "../access.h"
 #include "../global.h"
@@ -36,9 +37,8 @@ static int buffer_addresses(Wave *w, const Instruction *in, Pending *p, u32 size
     i64 limit = r.records - (i64)soffset;
     address_row(w, &in->src[1], row);
     for (int i = 0; i < LANES; i++) {
-        u64 offset = (u64)row[i] + (u32)in->offset;
-        u32 valid = 0;
-        for (u32 done = 0; done < size; done += 4) valid += (i64)(offset + done) < limit;
+        u32 offset = row[i] + (u32)in->offset, part = size < 4 ? size : 4, valid = 0;
+        for (u32 end = part; end <= size; end += part) valid += (i64)offset + end <= limit;
         p->valid[i] = (u8)valid;
         p->address[i] = r.base + soffset + offset;
         if (size >= 4) p->address[i] &= ~3ull;
@@ -64,15 +64,11 @@ static void access_buffer(Wave *w, const Instruction *in, u32 size, int write, E
     issued(w, p);
 }
 
-/* With the lds modifier the data goes to LDS at M0 + offset + lane * size; the offset moves both addresses. */
+/* With the lds modifier the data goes to LDS; the constant offset moves both addresses. */
 static void buffer_to_lds(Wave *w, const Instruction *in, u32 size) {
     Pending *p = issue(w, in, QUEUE_VM, 1, copy_to_lds);
-    for (u32 i = 0; i < LANES; i++) p->lds[i] = w->s[M0] + (u32)in->offset + i * size;
-    if (buffer_addresses(w, in, p, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) {
-        p->lds_kind = LDS_DMA;
-        p->lds_size = (u8)size;
-        p->lds_parts = 1;
-    }
+    lds_dma_addresses(w, in, p, size);
+    if (buffer_addresses(w, in, p, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) p->lds_kind = LDS_DMA;
     issued(w, p);
 }
 

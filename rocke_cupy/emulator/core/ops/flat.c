@@ -61,17 +61,15 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
 #undef ATOMIC
 #undef SWAP
 
-/* global_load_lds: as a global load, but the data goes to LDS at M0 + offset + lane * size. */
+/* global_load_lds: as a global load, but the data goes to LDS. */
 static void global_to_lds(Wave *w, const Instruction *in, u32 size) {
     Pending *p = issue(w, in, QUEUE_VM, 1, copy_to_lds);
     global_addresses(w, in, p);
-    for (u32 i = 0; i < LANES; i++) p->lds[i] = w->s[M0] + (u32)in->offset + i * size;
+    lds_dma_addresses(w, in, p, size);
     if (global_in_bounds(w, in, p->exec, p->address, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) {
         w->group->global_read += (u64)__builtin_popcountll(p->exec) * size;
         memset(p->valid, 0xff, sizeof p->valid);
         p->lds_kind = LDS_DMA;
-        p->lds_size = (u8)size;
-        p->lds_parts = 1;
     }
     issued(w, p);
 }
