@@ -305,7 +305,7 @@ int timing_finish(Group *g) {
             waves[k].at = trace->entries;
             waves[k].end = trace->entries + trace->count;
             waves[k].active = trace->count > 0;
-            waves[k].simd = k % g->n_waves % t->model->simds;
+            waves[k].simd = k % t->model->simds;
             waves[k].copy = k / g->n_waves;
         }
         result->workgroup = g->linear;

@@ -1,0 +1,119 @@
+"""The rules of the timing model, on kernels of a few instructions that are written down."""
+
+import numpy as np
+import pytest
+
+from rocke_cupy.emulator import hiprtc, run
+
+pytestmark = pytest.mark.network
+
+KERNEL = r"""
+extern "C" __global__ __launch_bounds__(512) void NAME(float* out, int turns) {
+  int lane = threadIdx.x % 64;
+  unsigned start = (unsigned)(__attribute__((address_space(3))) char*)memory;
+  memory[threadIdx.x] = lane;
+  unsigned narrow = start + lane * 4, wide = start + lane * 16, clash = start + lane * 256;
+  const float* line = out + lane * 4;
+  __syncthreads();
+  for (int i = 0; i < turns; i++)
+    asm volatile("BODY" : "+v"(narrow), "+v"(wide), "+v"(clash), "+v"(line) : : CLOBBERED);
+  out[threadIdx.x] = memory[lane];
+}
+"""
+HEADER = "static __shared__ float memory[4096];\n"
+CLOBBERED = ", ".join(f'"v{k}"' for k in range(40, 128))
+
+MFMA = "v_mfma_f32_32x32x16_bf16 v[48:63], v[40:43], v[44:47], v[48:63]"
+OTHER_MFMA = "v_mfma_f32_32x32x16_bf16 v[64:79], v[40:43], v[44:47], v[64:79]"
+SMALL_MFMA = "v_mfma_f32_16x16x32_bf16 v[48:51], v[40:43], v[44:47], v[48:51]"
+ADD, OF_MFMA = "v_add_f32 v80, v80, v81", "v_add_f32 v80, v48, v81"
+EXP, PACKED = "v_exp_f32 v82, v82", "v_pk_add_f32 v[84:85], v[84:85], v[86:87]"
+WAIT_LDS, WAIT_MEMORY = "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)"
+READ, READ_WIDE, READ_CLASH = (
+    "ds_read_b32 v88, %0",
+    "ds_read_b128 v[88:91], %1",
+    "ds_read_b32 v88, %2",
+)
+LOAD = "global_load_dwordx4 v[88:91], %3, off"
+
+# Each body, and what one of it takes when it follows itself.
+ONE_WAVE = {
+    "add": ([ADD], 4),
+    "exp": ([EXP], 8),
+    "packed": ([PACKED], 4),
+    "nop": (["s_nop 7"], 32),
+    "scalar": (["s_mov_b32 s40, 0"], 4),
+    "small": ([SMALL_MFMA], 16),
+    "mfma": ([MFMA], 32),
+    "mfma_and_6_adds": ([MFMA, *[ADD] * 6], 32),
+    "mfma_and_7_adds": ([MFMA, *[ADD] * 7], 36),
+    "mfma_and_3_exps": ([MFMA, *[EXP] * 3], 32),
+    "mfma_and_4_exps": ([MFMA, *[EXP] * 4], 40),
+    "mfma_and_packed": ([MFMA, PACKED], 36),
+    "mfma_and_6_adds_and_packed": ([MFMA, *[ADD] * 6, PACKED], 36),
+    # 8 passes, then three wait states until the result can be read.
+    "mfma_result": ([MFMA, OF_MFMA], 32 + 12 + 4),
+    "other_accumulator": ([MFMA, OTHER_MFMA], 64),
+    "waits_for_lds": ([READ, WAIT_LDS], 1 + 64),
+    "waits_for_clash": ([READ_CLASH, WAIT_LDS], 64 + 64),
+}
+# Eight waves, two a SIMD.
+EIGHT_WAVES = {
+    "add": ([ADD], 8),
+    "mfma": ([MFMA], 64),
+    "mfma_and_adds": ([MFMA, *[ADD] * 6], 64),
+    "wide": ([READ_WIDE], 8 * 4),
+    "clash": ([READ_CLASH], 8 * 64),
+    # 1 KiB at 64 B a cycle.
+    "load": ([LOAD], 8 * 16),
+}
+SHORT, LONG = 8, 24
+ALL_OF_LDS = 140 * 1024  # so that one workgroup has the compute unit for itself
+
+
+def name_of(name, waves, repeats):
+    return f"{name}_{waves}_{repeats}"
+
+
+@pytest.fixture(scope="module")
+def code():
+    kernels = [HEADER]
+    for waves, bodies in ((1, ONE_WAVE), (8, EIGHT_WAVES)):
+        for name, (body, _) in bodies.items():
+            for repeats in (SHORT, LONG):
+                kernel = KERNEL.replace("NAME", name_of(name, waves, repeats))
+                kernel = kernel.replace("BODY", "\\n".join(body * repeats))
+                kernels.append(kernel.replace("CLOBBERED", CLOBBERED))
+    return hiprtc.compile("\n".join(kernels), ("-O3",)).code
+
+
+def cycles(code, name, waves, repeats, turns=40):
+    options = dict(timing=True, memory="eager", races=False, shared_mem=ALL_OF_LDS)
+    kernel = name_of(name, waves, repeats)
+    short, long = (
+        run(code, kernel, (1,), (64 * waves,), [on_a_line(1024), np.int32(n)], **options)
+        for n in (turns, 2 * turns)
+    )
+    return short.timing.between(long.timing, turns).cycles
+
+
+def on_a_line(count):
+    """Return float32 zeros that start a 128-byte line."""
+    memory = np.zeros(count + 32, np.float32)
+    return memory[-memory.ctypes.data % 128 // 4 :][:count]
+
+
+def cost(code, name, waves):
+    """Return what one body takes, without the loop around it."""
+    return (cycles(code, name, waves, LONG) - cycles(code, name, waves, SHORT)) / (LONG - SHORT)
+
+
+@pytest.mark.parametrize("name", ONE_WAVE)
+def test_one_wave(code, name):
+    # Completion is seen at the next turn of the SIMD.
+    assert cost(code, name, 1) == pytest.approx(ONE_WAVE[name][1], abs=8 if "waits" in name else 0)
+
+
+@pytest.mark.parametrize("name", EIGHT_WAVES)
+def test_eight_waves_share_the_units(code, name):
+    assert cost(code, name, 8) == pytest.approx(EIGHT_WAVES[name][1], rel=0.02)
