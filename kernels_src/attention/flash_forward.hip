@@ -66,11 +66,13 @@ struct RowBlock {
     softmax.template pack<1>(scores[parity][1]);
   }
 
-  template <int parity>
-  __device__ __forceinline__ AnchorMove mask_and_anchor(int t) {
-    const bool needs_mask = V::left_bound ? t >= keys.masked_from || t < keys.unmasked_from : t >= keys.masked_from;
-    if (needs_mask) mask.apply(scores[parity], keys.first_key + t * keys_per_tile, lane_id());
-    return softmax.move_anchor(scores[parity]);
+  // `key` is that of the tile in slot 0 of the same turn of the ring: the distance of the others is taken off the bounds once.
+  template <int slot>
+  __device__ __forceinline__ void mask_and_anchor(int key) {
+    constexpr int distance = slot * keys_per_tile;
+    const bool needs_mask = key >= keys.masked_from - distance || (V::left_bound && key < keys.unmasked_from - distance);
+    if (needs_mask) mask.apply(scores[slot % 2], opaque_scalar(key) + distance, lane_id());
+    softmax.move_anchor(scores[slot % 2], o);
   }
 
   // Vector instructions between the MFMAs of a cluster, evenly: `mfmas` times one MFMA, its share of exp and of the others.
@@ -87,10 +89,9 @@ struct RowBlock {
   __device__ __forceinline__ void first_step() {
     constexpr int parity = slot % 2;
     multiply_qk<parity>();
-    const AnchorMove move = mask_and_anchor<parity>(0);
-    if (move.any) softmax.set_anchor(move);
-    begin_softmax<parity>();
     static_for<0, T::d_tiles>([&](auto d) { o[d] = 0.f; });
+    mask_and_anchor<slot>(keys.first);
+    begin_softmax<parity>();
     barrier();
     kv.template request_k<slot>();
     kv.template request_v<slot + T::ring - 1>();
@@ -100,7 +101,7 @@ struct RowBlock {
   }
 
   template <int slot>
-  __device__ __forceinline__ void step(int t) {
+  __device__ __forceinline__ void step(int key) {
     constexpr int parity = slot % 2;
     multiply_qk<parity>();
     finish_softmax<1 - parity>();
@@ -110,7 +111,7 @@ struct RowBlock {
     barrier();
 
     kv.template request_k<slot>();
-    const AnchorMove move = mask_and_anchor<parity>(t);
+    mask_and_anchor<slot>(key);
     kv.template read_v<slot + T::ring - 1>();
     kv.template wait<Kv::newest, Kv::v_fragments>();
     barrier();
@@ -118,13 +119,9 @@ struct RowBlock {
     set_priority<1>();
     multiply_pv();
     begin_softmax<parity>();
-    for (auto& block : scores[parity]) block = opaque(block);
+    static_for<0, T::key_tiles>([&](auto n) { scores[parity][n] = opaque(scores[parity][n]); });
     interleave<T::pv_steps * T::d_tiles, 16, 16, 2>();
     set_priority<0>();
-    if (__builtin_expect(move.any, false)) {
-      static_for<0, T::d_tiles>([&](auto d) { o[d] *= move.shrink; });
-      softmax.set_anchor(move);
-    }
     barrier();
 
     kv.template request_v<slot + T::ring - 1>();
@@ -138,7 +135,8 @@ struct RowBlock {
     finish_softmax<slot % 2>();
     barrier();
     kv.template read_v<slot>();
-    kv.template wait<0, Kv::v_fragments>();
+    softmax.shrink_output(o);
+    kv.template wait_fragments<Kv::v_fragments>();  // V itself landed a phase ago; what is under way no one reads
     multiply_pv();
   }
 
@@ -151,17 +149,17 @@ struct RowBlock {
       kv.template request_k<i>();
       kv.template request_v<i - 1>();
     });
-    kv.template wait<Kv::newest, 0>();  // K(0) is there
+    kv.template wait_requests<Kv::newest>();  // K(0) is there
     barrier();
     kv.template read_k<0>();
-    kv.template wait<Kv::newest - 1, Kv::k_fragments>();  // and K(1)
-    barrier();
+    kv.template wait<Kv::newest - 1, Kv::k_fragments>();  // and K(1), for all waves from the next barrier on
     if (second_group) barrier();
 
     first_step<0>();
-    static_for<1, T::ring>([&](auto slot) { step<slot>(slot); });
-    for (int t = T::ring; t < keys.tiles; t += T::ring)
-      static_for<0, T::ring>([&](auto slot) { step<slot>(t + slot); });
+    static_for<1, T::ring>([&](auto slot) { step<slot>(keys.first); });
+    constexpr int turn = T::ring * keys_per_tile;
+    for (int key = keys.first + turn; key < keys.end; key += turn)
+      static_for<0, T::ring>([&](auto slot) { step<slot>(key); });
     last_step<T::ring - 1>();
     if (!second_group) barrier();
   }
@@ -182,9 +180,9 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
   const int wave_row = block_row + wave * rows_per_wave;
   const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
   const int kv_head = V::pack_gqa ? item.head : item.head / (a.shape.query_heads / a.shape.kv_heads);
-  RowBlock<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first_key, wave, lane), OnlineSoftmax<V>(a.softmax_scale),
+  RowBlock<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), OnlineSoftmax<V>(a.softmax_scale),
                     Mask<V>{a.shape, sequence, rows, wave_row}, keys};
-  if (keys.tiles > 0) {
+  if (keys.first < keys.end) {
     load_query<V>(block.q, a, sequence, rows[wave_row + lane % 32], lane / 32);
     block.run(wave >= waves_per_block / 2);
   } else {
@@ -203,7 +201,7 @@ __device__ __forceinline__ void attention_forward(const Arguments& a) {
       // Read anew for each item: kept over the loop, the arguments and what follows from them spill scalar registers.
       const Arguments again = kernel_arguments<Arguments>();
       attend<V>(again, decode_work<V>(id, count_work<V>(again.shape)), wave);
-      barrier();  // the slower waves have read the last values before the next item's arrive
+      // No barrier: the next item's first requests go to slots other than the one that the slower waves may still be reading.
     }
   } else {
     attend<V>(a, decode_work<V>(workgroup_id(), work), wave);

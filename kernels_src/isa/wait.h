@@ -3,10 +3,13 @@
 
 namespace rocke {
 
+// The largest counts, which wait for nothing.
+constexpr int any_vm = 63, any_lgkm = 15;
+
 // s_waitcnt vmcnt(vm) lgkmcnt(lgkm). The encoding splits vmcnt: bits 3:0 and 15:14; expcnt (bits 6:4) is left at its maximum.
 template <int vm, int lgkm>
 __device__ __forceinline__ void wait_counters() {
-  static_assert(vm >= 0 && vm <= 63 && lgkm >= 0 && lgkm <= 15, "counter out of the field");
+  static_assert(vm >= 0 && vm <= any_vm && lgkm >= 0 && lgkm <= any_lgkm, "counter out of the field");
   __builtin_amdgcn_s_waitcnt((vm & 15) | ((vm >> 4) << 14) | (7 << 4) | (lgkm << 8));
 }
 

@@ -21,9 +21,8 @@ __device__ __forceinline__ KeyBounds visible_keys(const Shape& shape, const Sequ
 }
 
 struct KeyRange {
-  int first_key;                  // of tile 0; a multiple of keys_per_tile
-  int tiles;                      // to visit; 0 or less: the block sees no key
-  int unmasked_from, masked_from;  // this wave needs no mask in tiles unmasked_from .. masked_from - 1
+  int first, end;  // to visit, in whole tiles; end <= first: the block sees no key
+  int unmasked_from, masked_from;  // this wave needs no mask in the tiles that start in this range
 };
 
 template <class V>
@@ -33,20 +32,20 @@ __device__ __forceinline__ KeyRange find_keys(const Shape& shape, const Sequence
   const int last_row = min(block_row + rows_per_block, rows.count()) - 1;
   const KeyBounds first_token = visible_keys<V>(shape, s, rows.token(block_row));
   const KeyBounds last_token = visible_keys<V>(shape, s, rows.token(last_row));
-  int first_tile = first_token.first / keys_per_tile;
-  int end_tile = last_token.last < first_token.first ? first_tile : last_token.last / keys_per_tile + 1;
+  constexpr int tile = keys_per_tile;
+  int first = first_token.first / tile * tile;
+  int end = last_token.last < first_token.first ? first : last_token.last / tile * tile + tile;
   if constexpr (V::split_kv) {
-    const int share = ceil_div(end_tile - first_tile, shape.num_splits);
-    first_tile += item.split * share;
-    end_tile = min(end_tile, first_tile + share);
+    const int share = ceil_div((end - first) / tile, shape.num_splits) * tile;
+    first += item.split * share;
+    end = min(end, first + share);
   }
   const int wave_row = block_row + wave * rows_per_wave;
-  const int first_masked_key = visible_keys<V>(shape, s, rows.token(wave_row)).last + 1;
-  KeyRange range{first_tile * keys_per_tile, end_tile - first_tile, 0, 0};
-  range.masked_from = (max(first_masked_key, 0) / keys_per_tile) - first_tile;
+  const int first_hidden_key = visible_keys<V>(shape, s, rows.token(wave_row)).last + 1;
+  KeyRange range{first, end, 0, max(first_hidden_key, 0) / tile * tile};
   if constexpr (V::left_bound) {
-    const int first_unmasked_key = visible_keys<V>(shape, s, rows.token(wave_row + rows_per_wave - 1)).first;
-    range.unmasked_from = (first_unmasked_key + keys_per_tile - 1) / keys_per_tile - first_tile;
+    const int first_seen_key = visible_keys<V>(shape, s, rows.token(wave_row + rows_per_wave - 1)).first;
+    range.unmasked_from = ceil_div(first_seen_key, tile) * tile;
   }
   return range;
 }

@@ -37,9 +37,9 @@ template <class V>
 struct KeyRows {
   using Offset = typename Choose<V::wide_kv, uint64, uint32>::type;
   const char* base;
-  Offset bytes, tile_stride;  // of all rows; of 64 rows
-  Offset next;                // where the tile to request next starts
-  uint32 lane_offset[Tiling<V>::column_groups];
+  Offset bytes, pair_stride;  // of all rows; of 128 rows
+  Offset next;                // where the pair of tiles to request next starts: one addition for two tiles
+  uint32 lane_offset[2][Tiling<V>::column_groups];  // in the first tile of a pair and in the second
 
   __device__ KeyRows(const void* array, const Strides& stride, const Sequence& s, int kv_head, int first_key, int wave,
                      int lane) {
@@ -47,22 +47,25 @@ struct KeyRows {
                          kv_head * stride.head);
     const Offset row_bytes = Offset(stride.token) * 2;
     bytes = s.seqlen_kv > 0 ? (s.seqlen_kv - 1) * row_bytes + V::head_dim * 2 : 0;
-    tile_stride = keys_per_tile * row_bytes;
+    pair_stride = 2 * keys_per_tile * row_bytes;
     next = first_key * row_bytes;
     const int row = lane / 8 * waves_per_block + wave, column = lane % 8 * 8;
-    for (int g = 0; g < Tiling<V>::column_groups; g++) {
+    static_for<0, Tiling<V>::column_groups>([&](auto g) {
       // Columns past the head dim belong to the next head: an offset that no buffer contains reads zeros instead.
       constexpr uint32 nowhere = 0x80000000;
-      lane_offset[g] = g * columns_per_line + column < V::head_dim ? row * uint32(row_bytes) + column * 2 : nowhere;
-    }
+      const uint32 offset = row * uint32(row_bytes) + column * 2;
+      const bool inside = g * columns_per_line + column < V::head_dim;
+      lane_offset[0][g] = inside ? offset : nowhere;
+      lane_offset[1][g] = inside ? offset + keys_per_tile * uint32(row_bytes) : nowhere;
+    });
   }
 
   // One request a column group, into the lines of this wave.
-  template <int line_bytes>
+  template <int line_bytes, bool second>
   __device__ __forceinline__ void request_tile(LdsBytes slot, int wave) {
     // Past the end the offset stands at the size: every row is then out of range, without a sum that could wrap.
     const Offset offset = min(next, bytes);
-    next += tile_stride;
+    if (second) next = opaque_scalar(next + pair_stride);  // one counter, whatever the loop is unrolled by
     BufferResource buffer;
     if constexpr (V::wide_kv)
       buffer = make_buffer(base + offset, uint32(min<uint64>(bytes - offset, 0x7fffffff)));
@@ -70,7 +73,7 @@ struct KeyRows {
       buffer = make_buffer(base, bytes);
     static_for<0, Tiling<V>::column_groups>([&](auto g) {
       constexpr int step = g * key_bytes_in_line;
-      dma_b128_to_lds<step>(buffer, slot + (g * waves_per_block * line_bytes - step) + wave * line_bytes, lane_offset[g],
+      dma_b128_to_lds<step>(buffer, slot + (g * waves_per_block * line_bytes - step) + wave * line_bytes, lane_offset[second][g],
                             V::wide_kv ? 0 : uint32(offset));
     });
   }
@@ -99,11 +102,11 @@ struct KvPipeline {
 
   template <int slot>
   __device__ __forceinline__ void request_k() {
-    k.template request_tile<k_line_bytes>(k_ring<ring * T::k_slot_bytes>() + slot % ring * T::k_slot_bytes, wave);
+    k.template request_tile<k_line_bytes, slot % 2>(k_ring<ring * T::k_slot_bytes>() + slot % ring * T::k_slot_bytes, wave);
   }
   template <int slot>
   __device__ __forceinline__ void request_v() {
-    v.template request_tile<v_line_bytes>(v_ring<ring * T::v_slot_bytes>() + slot % ring * T::v_slot_bytes, wave);
+    v.template request_tile<v_line_bytes, slot % 2>(v_ring<ring * T::v_slot_bytes>() + slot % ring * T::v_slot_bytes, wave);
   }
 
   template <int slot>
@@ -123,10 +126,28 @@ struct KvPipeline {
     });
   }
 
-  // Ends a load phase: the fragments are in registers, and all but the newest `requests` of this wave are in LDS.
+  // All but the newest `requests` of this wave are in LDS.
+  template <int requests>
+  __device__ __forceinline__ void wait_requests() {
+    wait_counters<requests * T::column_groups, any_lgkm>();
+  }
+  // The fragments are in registers.
+  template <int fragments>
+  __device__ __forceinline__ void wait_fragments() {
+    wait_counters<any_vm, 0>();
+    pin_fragments<fragments>();
+  }
+  // Both: the end of a load phase.
   template <int requests, int fragments>
   __device__ __forceinline__ void wait() {
     wait_counters<requests * T::column_groups, 0>();
+    pin_fragments<fragments>();
+  }
+
+ private:
+  // No use of a fragment moves above this place.
+  template <int fragments>
+  __device__ __forceinline__ void pin_fragments() {
     static_for<0, fragments>([&](auto i) { fragment[i] = opaque(fragment[i]); });
   }
 };

@@ -14,12 +14,13 @@ struct Mask {
   int wave_row;  // of lane 0
 
   // What a lane sees is found anew for each masked tile: few tiles are, and the registers are needed elsewhere.
-  __device__ __forceinline__ void apply(f32x16 (&scores)[2], int tile_key, int lane) const {
+  template <int blocks>  // of 32 keys
+  __device__ __forceinline__ void apply(f32x16 (&scores)[blocks], int first_key, int lane) const {
     const KeyBounds keys = visible_keys<V>(shape, sequence, rows.token(wave_row + lane % 32));
-    const int lane_key = tile_key + 4 * (lane / 32);
+    const int lane_key = first_key + 4 * (lane / 32);
     const int first = keys.first - lane_key, last = keys.last - lane_key;
 #pragma unroll
-    for (int n = 0; n < 2; n++)
+    for (int n = 0; n < blocks; n++)
 #pragma unroll
       for (int r = 0; r < 16; r++) {
         const int key = 32 * n + mfma_row(r);

@@ -13,13 +13,6 @@
 
 namespace rocke {
 
-// What became of the anchors of a wave's rows in a tile.
-struct AnchorMove {
-  bool any;
-  float minus_anchor;  // the new one, and
-  float shrink;        // by which it scales what the lane's row has accumulated; both are set only if `any`
-};
-
 // Of 32 scores, in 16 instructions. Four chains by turns: one that waits for itself costs an s_nop at each link.
 __device__ __forceinline__ float maximum(const f32x16 (&scores)[2]) {
   float top[4];
@@ -36,52 +29,71 @@ __device__ __forceinline__ float maximum(const f32x16 (&scores)[2]) {
 
 template <class V>
 struct OnlineSoftmax {
-  float c;
+  f32x2 c;               // the factor twice, in a pair of scalar registers as packed instructions take it
   f32x16 minus_anchor;   // 16 copies: an MFMA operand
-  float limit;           // move the anchor when a score is more than this above it; -inf until the row has seen a key
+  float limit;           // how far a score may be above the anchor; -inf until the row has seen a key, NaN: see move_anchor
+  float shrink;          // what the output still has to be multiplied by, for the last move of the anchor
   f32x2 sum[2];          // of the probabilities of the lane's half, in four parts
   vec<Element<V>, 8> p[Tiling<V>::pv_steps];  // probabilities of the previous tile, the B operand of P V
 
   __device__ explicit OnlineSoftmax(float softmax_scale)
-      : c(uniform(softmax_scale == 0 ? 1.f : min(__builtin_fabsf(softmax_scale) * log2_e, float32_max))),
-        minus_anchor(0.f), limit(-infinity), sum{0.f, 0.f} {}
+      : c(opaque_scalar(
+            f32x2(uniform(softmax_scale == 0 ? 1.f : min(__builtin_fabsf(softmax_scale) * log2_e, float32_max))))),
+        minus_anchor(0.f), limit(-infinity), shrink(1.f), sum{0.f, 0.f} {}
 
-  // How far above the anchor a score may be, in units of q.k: 2**8 keeps a probability exact in fp32 and finite in fp16. Zero
-  // makes the anchor the maximum itself.
-  __device__ float lazy_limit() const { return V::lazy_rescale ? 8.f / c : 0.f; }
+  // In units of q.k: 2**8 keeps a probability exact in fp32 and finite in fp16. Zero makes the anchor the maximum itself.
+  __device__ float lazy_limit() const { return V::lazy_rescale ? 8.f / c[0] : 0.f; }
 
-  // Moves the anchors of rows with a score above their limit. Scores are relative to the anchor before and after.
-  __device__ __forceinline__ AnchorMove move_anchor(f32x16 (&scores)[2]) {
+  // Moves the anchors of rows with a score above their limit; scores are relative to the anchor before and after.
+  //
+  // The output lags one tile behind: it must not shrink before the product of the previous tile, which has the old anchor, is
+  // added. So a move leaves `shrink` behind and a limit of NaN, which no score is below: the next tile comes here in any case,
+  // and there the output shrinks. One vote and one branch a tile, and no state beside it.
+  template <int blocks>
+  __device__ __forceinline__ void move_anchor(f32x16 (&scores)[2], f32x16 (&o)[blocks]) {
     float top = maximum(scores);
-    AnchorMove move;
-    move.any = any_lane(top > limit);
-    if (__builtin_expect(move.any, false)) {
+    if (__builtin_expect(any_lane(!(top <= limit)), false)) {
+      shrink_output(o);
       const f32x2 halves = both_halves(top);
       top = max2(halves[0], halves[1]);
-      const bool moves = top > limit;
-      move.minus_anchor = minus_anchor[0] - (moves ? top : 0.f);
-      const float shift = minus_anchor[0] - move.minus_anchor;  // as rounded, so that all tiles share one anchor
-      limit = moves ? lazy_limit() : limit;
+      const bool first = limit == -infinity, moves = top > (first ? -infinity : lazy_limit());
+      const float new_minus_anchor = minus_anchor[0] - (moves ? top : 0.f);
+      const float shift = minus_anchor[0] - new_minus_anchor;  // as rounded, so that all tiles share one anchor
+      minus_anchor = opaque(f32x16(new_minus_anchor));         // a block of registers, not a value to be spread at each use
       scores[0] -= shift;
       scores[1] -= shift;
-      // A first anchor may be below 0; nothing is accumulated then.
-      move.shrink = exp2_raw(__builtin_fminf(-shift * c, 0.f));
-      for (auto& part : sum) part *= move.shrink;
+      shrink = first ? 1.f : exp2_raw(-shift * c[0]);  // nothing is accumulated before the first
+      sum[0] *= shrink;
+      sum[1] *= shrink;
+      limit = first && !moves ? -infinity : first || !moves ? lazy_limit() : __builtin_nanf("");
     }
-    return move;
   }
-  // Takes the anchor of a move into use, for the tiles to come: a block of registers, not a value to be spread at each use.
-  __device__ __forceinline__ void set_anchor(const AnchorMove& move) { minus_anchor = opaque(f32x16(move.minus_anchor)); }
+  template <int blocks>
+  __device__ __forceinline__ void shrink_output(f32x16 (&o)[blocks]) const {
+    const float factor = shrink;  // a member used inside the lambda keeps the whole structure in memory
+    static_for<0, blocks>([&](auto d) { o[d] *= factor; });
+  }
 
   // Probabilities of a block of 32 keys, in place.
-  __device__ __forceinline__ void scale(f32x16& scores) const { scores *= c; }
+  __device__ __forceinline__ void scale(f32x16& scores) const {
+    const f32x2 factor = c;
+    static_for<0, 8>([&](auto i) {
+      constexpr int r = 2 * i;
+      const f32x2 pair = f32x2{scores[r], scores[r + 1]} * factor;
+      scores[r] = pair[0], scores[r + 1] = pair[1];
+    });
+  }
   __device__ __forceinline__ void exponentiate(f32x16& scores) const {
-#pragma unroll
-    for (int r = 0; r < 16; r++) scores[r] = exp2_raw(scores[r]);
+    static_for<0, 16>([&](auto r) {
+      constexpr int element = r;
+      scores[element] = exp2_raw(scores[element]);
+    });
   }
   __device__ __forceinline__ void add(const f32x16& probabilities) {
-#pragma unroll
-    for (int r = 0; r < 16; r += 2) sum[r / 2 % 2] += f32x2{probabilities[r], probabilities[r + 1]};
+    static_for<0, 8>([&](auto i) {
+      constexpr int r = 2 * i;
+      sum[i % 2] += f32x2{probabilities[r], probabilities[r + 1]};
+    });
   }
   template <int n>
   __device__ __forceinline__ void pack(const f32x16& probabilities) {
@@ -93,8 +105,8 @@ struct OnlineSoftmax {
 
   // Nothing of the probabilities is left to compute after this point.
   __device__ __forceinline__ void settle() {
-    for (auto& part : sum) part = opaque(part);
-    for (auto& step : p) step = opaque(step);
+    static_for<0, 2>([&](auto i) { sum[i] = opaque(sum[i]); });
+    static_for<0, Tiling<V>::pv_steps>([&](auto i) { p[i] = opaque(p[i]); });
   }
 
   // Sum over the row's two halves.
