@@ -36,20 +36,20 @@ extern "C" __global__ __launch_bounds__(64) void add(const float* a, const float
 # 4 waves fill their quarter of LDS by DMA, two pieces each; the second piece is read too early.
 DMA = """
 #define LDS __attribute__((address_space(3)))
+#define LOAD(to, from) \\
+    __builtin_amdgcn_raw_ptr_buffer_load_lds(source, (LDS void*)(to), 4, lane * 4, from, 0, 0)
 extern "C" __global__ __launch_bounds__(256) void copy(float* in, float* out) {
     __shared__ float tile[512];
     int wave = __builtin_amdgcn_readfirstlane(threadIdx.x / 64), lane = threadIdx.x % 64;
     __amdgpu_buffer_rsrc_t source = __builtin_amdgcn_make_buffer_rsrc(in, 0, 2048, 0x27000);
     LDS float* mine = (LDS float*)tile + wave * 128;
-    LDS float* second = mine + 64;
-    int from = wave * 512;
-    __builtin_amdgcn_raw_ptr_buffer_load_lds(source, (LDS void*)mine, 4, lane * 4, from, 0, 0);
-    from += 256;
-    __builtin_amdgcn_raw_ptr_buffer_load_lds(source, (LDS void*)second, 4, lane * 4, from, 0, 0);  // DMA
+    LOAD(mine, wave * 512);
+    LOAD(mine + 64, wave * 512 + 256);  // DMA
     asm volatile("s_waitcnt vmcnt(COUNT)" ::: "memory");
     BARRIER
     float x;
-    asm volatile("ds_read_b32 %0, %1 offset:256" : "=v"(x) : "v"(mine + lane) : "memory");  // READ
+    LDS float* from = mine + 64 + lane;
+    asm volatile("ds_read_b32 %0, %1" : "=v"(x) : "v"(from) : "memory");  // READ
     asm volatile("s_waitcnt lgkmcnt(0)" : "+v"(x) :: "memory");
     out[wave * 64 + lane] = x;
 }

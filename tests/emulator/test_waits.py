@@ -156,7 +156,7 @@ class TestLgkmcnt:
 
 
 class TestLazy:
-    """Without a check that stops it, a lazy machine shows stale data where an eager one does not."""
+    """Where no check stops it, a lazy machine shows stale data and an eager one does not."""
 
     def test_lds_reads_sample_at_the_wait(self):
         # the wave itself overwrites what its read has not fetched yet, by DMA

@@ -7,7 +7,9 @@ from rocke_cupy.emulator.step import KEEP_DENORMALS, State, step
 
 NAN = float("nan")
 INF = float("inf")
-FLOAT_PAIRS = [(1.0, 2.0), (2.0, 1.0), (1.0, 1.0), (0.0, -0.0), (NAN, 1.0), (1.0, NAN), (-INF, INF)]
+FLOAT_PAIRS = [
+    (1.0, 2.0), (2.0, 1.0), (1.0, 1.0), (0.0, -0.0), (NAN, 1.0), (1.0, NAN), (-INF, INF),
+]  # fmt: skip
 FLOATS = {
     "f": lambda a, b: False,
     "lt": lambda a, b: a < b,
@@ -22,7 +24,7 @@ FLOATS = {
     "nlg": lambda a, b: not (a < b or a > b),
     "ngt": lambda a, b: not a > b,
     "nle": lambda a, b: not a <= b,
-    "neq": lambda a, b: not a == b,
+    "neq": lambda a, b: a != b,
     "nlt": lambda a, b: not a < b,
     "tru": lambda a, b: True,
 }
@@ -36,8 +38,10 @@ INTEGERS = {
     "ge": lambda a, b: a >= b,
     "t": lambda a, b: True,
 }
-DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i16": np.int16, "u16": np.uint16,
-          "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64}  # fmt: skip
+DTYPES = {
+    "f32": np.float32, "f64": np.float64, "f16": np.float16, "i16": np.int16, "u16": np.uint16,
+    "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64,
+}  # fmt: skip
 
 
 def put(state: State, register: int, values: list, dtype: type) -> None:

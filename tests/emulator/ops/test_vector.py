@@ -320,9 +320,11 @@ class TestSdwa:
         np.testing.assert_array_equal(state.floats(1), -2.5)
 
 
+ROW = LANES % 16
+
+
 class TestDpp:
-    ROW = LANES % 16
-    CASES = [
+    CASES = (
         ("quad_perm:[3,2,1,0]", (LANES & ~np.uint32(3)) + 3 - LANES % 4, None),
         ("row_shl:1", LANES + 1, ROW == 15),
         ("row_shr:3", LANES - 3, ROW < 3),
@@ -334,7 +336,7 @@ class TestDpp:
         ("row_bcast:15", (LANES // 16 * 16 - 1).astype(np.uint32), LANES < 16),
         ("row_bcast:31", np.full(64, 31, np.uint32), LANES < 32),
         ("row_newbcast:4", LANES // 16 * 16 + 4, None),
-    ]
+    )
 
     @pytest.mark.parametrize(("control", "source", "outside"), CASES)
     def test_lanes(self, control, source, outside):
