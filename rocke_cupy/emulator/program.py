@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -191,11 +190,12 @@ def _fill(record: np.void, decoded: decode.Decoded) -> None:
             target[k] = (o.kind, o.mods, o.sel, o.width, o.index, o.type, o.unused, o.value)
 
 
-_programs: dict[str, Program] = {}
+_KEPT = 64  # programs; whoever runs one holds it, so a limit only costs another decoding
 
 
+@functools.lru_cache(_KEPT)
 def load(code: bytes) -> Program:
-    """Load a code object, or return it from an earlier load of the same bytes.
+    """Load a code object, or return it from a recent load of the same bytes.
 
     Parameters
     ----------
@@ -211,7 +211,4 @@ def load(code: bytes) -> Program:
     CodeObjectError
         If it is not a gfx950 code object.
     """
-    digest = hashlib.sha256(code).hexdigest()
-    if digest not in _programs:
-        _programs[digest] = Program(code)
-    return _programs[digest]
+    return Program(code)
