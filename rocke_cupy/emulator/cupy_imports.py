@@ -18,6 +18,7 @@ from elftools.elf.sections import SymbolTableSection
 
 INSTALL_COMMAND = "pip install cupy-rocm-7-0"
 _RUNTIME = "libamdhip64.so"
+_ROCM = ("libamd", "libhip", "libroc", "librccl")
 _PACKAGES = ("cupy", "cupy_backends", "cupyx")
 
 
@@ -32,7 +33,7 @@ class Imports:
     Attributes
     ----------
     libraries : set of str
-        Names of the libraries they link, ROCm's and others'.
+        Names of the libraries that those with something from ROCm link.
     symbols : dict
         Undefined symbols and the version each asks for ("" for none).
     """
@@ -91,7 +92,10 @@ def _read_module(path: Path, imports: Imports) -> None:
         if dynamic is None or not isinstance(symbols, SymbolTableSection):
             return
         needed: Any = dynamic.iter_tags("DT_NEEDED")
-        imports.libraries |= {tag.needed for tag in needed}
+        libraries = {tag.needed for tag in needed}
+        if not any(name.startswith(_ROCM) for name in libraries):
+            return
+        imports.libraries |= libraries
         versions = _versions(elf)
         for index, symbol in enumerate(symbols.iter_symbols()):
             if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
