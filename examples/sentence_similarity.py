@@ -1,8 +1,8 @@
 """Which of these sentences mean the same? MiniLM-L6 with its attention on an MI355X.
 
 A sentence encoder (all-MiniLM-L6-v2) in plain NumPy, except for the attention of its six layers:
-that is `rocke_cupy.attention` on CuPy arrays, 12 heads of 32 numbers, sentences of any length. The
-similarities are compared with those of onnxruntime running the same model.
+that is `rocke_cupy.attention` on CuPy arrays, float32 in and out, 12 heads of 32 numbers, sentences
+of any length. The similarities are compared with those of onnxruntime running the same model.
 
     python examples/sentence_similarity.py                           on an MI355X
     python -m rocke_cupy.emulator examples/sentence_similarity.py    on the virtual one
@@ -30,13 +30,12 @@ SENTENCES = [
 
 def attention(q, k, v, lengths, device):
     """Attention of float32 NumPy arrays (sentences, tokens, heads, 32), on the GPU if `device`."""
-    q, k, v = (x.astype(np.float16) for x in (q, k, v))
-    if device:
-        import cupy as cp
+    if not device:
+        return rocke_cupy.attention(q, k, v, kv_lens=lengths, compute_dtype="float16")
+    import cupy as cp
 
-        out = rocke_cupy.attention(*map(cp.asarray, (q, k, v)), kv_lens=cp.asarray(lengths))
-        return cp.asnumpy(out).astype(np.float32)
-    return rocke_cupy.attention(q, k, v, kv_lens=lengths).astype(np.float32)
+    q, k, v, lengths = map(cp.asarray, (q, k, v, lengths))
+    return cp.asnumpy(rocke_cupy.attention(q, k, v, kv_lens=lengths, compute_dtype="float16"))
 
 
 def gelu(x):
