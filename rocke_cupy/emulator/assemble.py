@@ -123,6 +123,7 @@ _KERNEL = """
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
   .amdhsa_system_sgpr_workgroup_id_y 1
   .amdhsa_system_sgpr_workgroup_id_z 1
+  .amdhsa_system_vgpr_workitem_id 2
   .amdhsa_next_free_vgpr {vgprs}
   .amdhsa_next_free_sgpr 96
   .amdhsa_accum_offset {accum_offset}

@@ -69,6 +69,7 @@ class Kernel:
     properties: int
     user_sgprs: int
     workgroup_ids: tuple[bool, bool, bool]
+    work_item_dims: int
     preload_length: int
     preload_offset: int
 
@@ -176,6 +177,7 @@ class CodeObject:
             properties=properties,
             user_sgprs=rsrc2 >> 1 & 0x1F,
             workgroup_ids=(bool(rsrc2 >> 7 & 1), bool(rsrc2 >> 8 & 1), bool(rsrc2 >> 9 & 1)),
+            work_item_dims=rsrc2 >> 11 & 3,
             preload_length=preload & 0x7F,
             preload_offset=preload >> 7,
         )

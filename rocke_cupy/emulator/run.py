@@ -153,6 +153,7 @@ def launch(
         races=2 if races == "collect" else int(bool(races)),
         schedule=SCHEDULES.index(schedule),
         quantum=quantum,
+        work_item_dims=kernel.work_item_dims,
         threads=max(1, min(threads or os.cpu_count() or 1, len(ids))),
         seed=seed & 0xFFFFFFFFFFFFFFFF,
         max_instructions=max_instructions,

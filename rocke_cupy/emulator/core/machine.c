@@ -127,7 +127,8 @@ static void start_wave(Group *g, Wave *w, u32 index) {
     for (u32 i = 0; i < LANES; i++) {
         u32 t = index * LANES + i;
         u32 x = t % l->block[0], y = t / l->block[0] % l->block[1], z = t / (l->block[0] * l->block[1]);
-        w->v[0][i] = x | y << 10 | z << 20; /* packed work-item ids */
+        /* packed work-item ids, as many dimensions as the kernel asks for */
+        w->v[0][i] = x | (l->work_item_dims > 0 ? y << 10 : 0) | (l->work_item_dims > 1 ? z << 20 : 0);
         if (t < threads) exec |= 1ull << i, live++;
     }
     set_pair(w->s, EXEC, exec);

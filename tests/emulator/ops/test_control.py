@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rocke_cupy.emulator import EmulationError, load, run
+from rocke_cupy.emulator import EmulationError, hiprtc, load, run
 from rocke_cupy.emulator.assemble import assemble_kernel
 from rocke_cupy.emulator.step import SCC, State, step
 
@@ -141,6 +141,17 @@ def test_wave_start():
     run(assemble_kernel("k", body), "k", (2, 2, 2), (6, 4, 3), [out])
     z, y, x = np.meshgrid(np.arange(3), np.arange(4), np.arange(6), indexing="ij")
     np.testing.assert_array_equal(out, np.broadcast_to(x | y << 10 | z << 20, out.shape))
+
+
+def test_a_kernel_that_wants_one_dimension_gets_plain_ids():
+    source = """
+extern "C" __global__ __launch_bounds__(64) void k(int* out) {
+    atomicAdd(out + threadIdx.x, 1);
+}
+"""
+    out = np.zeros(16, np.int32)
+    run(hiprtc.compile(source).code, "k", (1,), (16, 4), [out])
+    np.testing.assert_array_equal(out, 4)
 
 
 def test_the_program_knows_its_instructions():
