@@ -50,23 +50,13 @@ static void report_race(Wave *w, const Instruction *in, u32 other_pc, int other_
 /* The first of the waves in a mask. */
 static int first_wave(u32 waves) { return __builtin_ctz(waves); }
 
-static void check_read(Wave *w, const Pending *p, Shadow *s, u32 bytes, u32 address, u32 since) {
-    if (!(s->write_bytes & bytes) || s->write_epoch < since) return;
-    if (s->write_wave != w->index) report_race(w, p->in, s->write_pc, s->write_wave, address, "read of what another wave writes");
-    else if (s->write_epoch == IN_FLIGHT)
-        report_race(w, p->in, s->write_pc, s->write_wave, address, "read of LDS DMA that has not been waited for");
-}
-
-static void check_write(Wave *w, const Pending *p, Shadow *s, u32 bytes, u32 address, u32 since) {
-    u32 others = s->read_waves & ~(1u << w->index);
-    if (s->write_bytes & bytes && s->write_epoch >= since) {
-        if (s->write_wave != w->index)
-            report_race(w, p->in, s->write_pc, s->write_wave, address, "write over a write of another wave");
-        else if (s->write_epoch == IN_FLIGHT && !(p->lds_kind & LDS_DMA))
-            report_race(w, p->in, s->write_pc, s->write_wave, address, "write over LDS DMA that has not been waited for");
-    }
-    if (others && s->read_bytes & bytes && s->read_epoch >= since)
-        report_race(w, p->in, s->read_pc, first_wave(others), address, "write over what another wave reads");
+static inline u32 pc_of(u64 word) { return (u32)word & 0xfffffff; }
+static inline u32 bytes_of(u64 word) { return (u32)word >> 28; }
+static inline u32 epoch_of(u64 word) { return (u32)(word >> 32) & 0xffff; }
+static inline u32 wave_of(u64 write) { return (u32)(write >> 48) & 0xff; }
+static inline u32 waves_of(u64 read) { return (u32)(read >> 48); }
+static inline u64 shadow_word(u32 pc, u32 bytes, u32 epoch, u32 wave) {
+    return pc | bytes << 28 | (u64)epoch << 32 | (u64)wave << 48;
 }
 
 /* What a visit needs of its operation, kept in registers over the loop. */
@@ -76,51 +66,67 @@ typedef struct Visit {
     u32 pc, wave, epoch, kind;
 } Visit;
 
+static void check_read(const Visit *v, u64 write, u32 bytes, u32 address, u32 since) {
+    if (!(bytes_of(write) & bytes) || epoch_of(write) < since) return;
+    int other = (int)wave_of(write);
+    if (other != (int)v->wave)
+        report_race(v->w, v->p->in, pc_of(write), other, address, "read of what another wave writes");
+    else if (epoch_of(write) == IN_FLIGHT)
+        report_race(v->w, v->p->in, pc_of(write), other, address, "read of LDS DMA that has not been waited for");
+}
+
+static void check_write(const Visit *v, const Shadow *s, u32 bytes, u32 address, u32 since) {
+    u32 others = waves_of(s->read) & ~(1u << v->wave);
+    int other = (int)wave_of(s->write);
+    if (bytes_of(s->write) & bytes && epoch_of(s->write) >= since) {
+        if (other != (int)v->wave)
+            report_race(v->w, v->p->in, pc_of(s->write), other, address, "write over a write of another wave");
+        else if (epoch_of(s->write) == IN_FLIGHT && !(v->kind & LDS_DMA))
+            report_race(v->w, v->p->in, pc_of(s->write), other, address,
+                        "write over LDS DMA that has not been waited for");
+    }
+    if (others && bytes_of(s->read) & bytes && epoch_of(s->read) >= since)
+        report_race(v->w, v->p->in, pc_of(s->read), first_wave(others), address, "write over what another wave reads");
+}
+
 static inline void mark_read(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
     u32 wave = 1u << v->wave;
-    int same = s->read_epoch == epoch;
-    s->read_waves = (u16)(same ? s->read_waves | wave : wave);
-    s->read_bytes = (u8)((same ? s->read_bytes | bytes : bytes) & 15);
-    s->read_epoch = (u16)epoch;
-    s->read_pc = v->pc;
+    int same = epoch_of(s->read) == epoch;
+    s->read = shadow_word(v->pc, same ? bytes | bytes_of(s->read) : bytes, epoch, same ? wave | waves_of(s->read) : wave);
 }
 
 static inline void mark_write(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
-    int same = s->write_wave == v->wave && s->write_epoch == epoch;
-    s->write_bytes = (u8)((same ? s->write_bytes | bytes : bytes) & 15);
-    s->write_wave = (u8)v->wave;
-    s->write_epoch = (u16)epoch;
-    s->write_pc = v->pc;
+    int same = wave_of(s->write) == v->wave && epoch_of(s->write) == epoch;
+    s->write = shadow_word(v->pc, same ? bytes | bytes_of(s->write) : bytes, epoch, v->wave);
 }
 
 static inline void visit_issued(const Visit *v, Shadow *s, u32 bytes, u32 address) {
     if (v->kind & LDS_READ) {
-        int other = s->write_wave != v->wave || s->write_epoch == IN_FLIGHT;
-        if (!s->write_bytes) v->w->group->uninitialised[v->pc]++;
-        if (s->write_epoch >= v->epoch && other) check_read(v->w, v->p, s, bytes, address, v->epoch);
+        if (!bytes_of(s->write)) v->w->group->uninitialised[v->pc]++;
+        if (epoch_of(s->write) >= v->epoch) check_read(v, s->write, bytes, address, v->epoch);
         mark_read(v, s, bytes, v->epoch);
     }
     if (v->kind & (LDS_WRITE | LDS_DMA)) {
-        if (s->write_epoch >= v->epoch || s->read_epoch >= v->epoch)
-            check_write(v->w, v->p, s, bytes, address, v->epoch);
+        if (epoch_of(s->write) >= v->epoch || epoch_of(s->read) >= v->epoch)
+            check_write(v, s, bytes, address, v->epoch);
         mark_write(v, s, bytes, v->kind & LDS_DMA ? IN_FLIGHT : v->epoch);
     }
 }
 
 static inline void visit_completed(const Visit *v, Shadow *s, u32 bytes, u32 address) {
-    u32 epoch = v->w->group->epoch;
+    u32 epoch = v->w->group->epoch, mine = wave_of(s->write) == v->wave;
     if (v->kind & LDS_DMA) {
-        int mine = s->write_epoch == IN_FLIGHT && s->write_wave == v->wave && s->write_pc == v->pc;
-        if (mine) s->write_epoch = (u16)epoch;
+        if (mine && epoch_of(s->write) == IN_FLIGHT && pc_of(s->write) == v->pc)
+            s->write = shadow_word(v->pc, bytes_of(s->write), epoch, v->wave);
         return;
     }
     if (v->kind & LDS_READ) {
-        if (s->write_wave != v->wave) check_read(v->w, v->p, s, bytes, address, v->epoch);
+        if (!mine) check_read(v, s->write, bytes, address, v->epoch);
         mark_read(v, s, bytes, epoch);
     }
     if (v->kind & LDS_WRITE) {
-        check_write(v->w, v->p, s, bytes, address, v->epoch);
-        if (s->write_wave == v->wave) s->write_epoch = (u16)epoch;
+        check_write(v, s, bytes, address, v->epoch);
+        if (mine) s->write = shadow_word(pc_of(s->write), bytes_of(s->write), epoch, v->wave);
     }
 }
 
@@ -155,10 +161,11 @@ void lds_completed(Wave *w, Pending *p) {
 
 /* Epochs are 16 bits wide: before they run out, all but the accesses in flight become epoch 0. */
 void lds_forget_epochs(Group *g) {
+    u64 epoch = 0xffffull << 32;
     for (u32 k = 0; k < (g->lds_size + 3) / 4; k++) {
         Shadow *s = &g->shadow[k];
-        if (s->write_epoch != IN_FLIGHT) s->write_epoch = 0;
-        s->read_epoch = 0;
+        if (epoch_of(s->write) != IN_FLIGHT) s->write &= ~epoch;
+        s->read &= ~epoch;
     }
     for (u32 k = 0; k < g->n_waves; k++)
         for (int queue = 0; queue < QUEUES; queue++)

@@ -6,16 +6,14 @@
 
 enum { LDS_READ = 1, LDS_WRITE = 2, LDS_DMA = 4 };
 
-/* What is known of one dword of LDS. An epoch is the number of barriers that the workgroup has passed. */
+/* What is known of one dword of LDS: its last write and the reads of the latest epoch. An epoch is the number of
+   barriers that the workgroup has passed. Two words, so that the common case is a comparison and a store:
+     write: pc (27:0), bytes (31:28; none: nothing was ever written), epoch when complete (47:32), wave (55:48)
+     read:  pc (27:0), bytes (31:28), epoch (47:32), waves (63:48) */
 struct Shadow {
-    u32 write_pc;
-    u16 write_epoch; /* when the last write was complete; IN_FLIGHT for LDS DMA that has not been waited for */
-    u8 write_wave;
-    u8 write_bytes : 4, read_bytes : 4; /* of the dword; no write_bytes: nothing was ever written */
-    u32 read_pc;
-    u16 read_epoch, read_waves; /* the waves that read it in read_epoch */
+    u64 write, read;
 };
-#define IN_FLIGHT 0xffff
+#define IN_FLIGHT 0xffffu /* the epoch of LDS DMA that has not been waited for */
 enum { EPOCH_LIMIT = 60000 };
 
 int lds_in_bounds(Wave *w, const Instruction *in, u64 exec, const u32 *address, u32 size);
