@@ -48,7 +48,7 @@ def compile(
     """
     cupy = _cupy()
     problem = _problem(head_dim, dtype, causal, window_size, varlen, compute_dtype)
-    check_covered(problem, {})
+    check_covered(problem)
     device_id = cupy.cuda.runtime.getDevice()
     names = []
     for spec in variants_of_shape(select(problem)):

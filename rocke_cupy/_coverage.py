@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ._checks import Problem
@@ -12,37 +12,22 @@ from .spec import MAX_HEAD_SIZE
 class Gap(NamedTuple):
     """A kind of call that is refused for now."""
 
-    applies: Callable[[Problem, Mapping[str, str]], bool]
-    sentence: Callable[[Problem, Mapping[str, str]], str]
+    applies: Callable[[Problem], bool]
+    sentence: Callable[[Problem], str]
 
 
 GAPS = (
     Gap(
-        lambda problem, packing: problem.head_dim > MAX_HEAD_SIZE,
-        lambda problem, packing: (
+        lambda problem: problem.head_dim > MAX_HEAD_SIZE,
+        lambda problem: (
             f"q.shape has head dim {problem.head_dim}: the kernels take up to {MAX_HEAD_SIZE}"
-        ),
-    ),
-    Gap(
-        lambda problem, packing: bool(packing),
-        lambda problem, packing: "; ".join(
-            f"{name} must be copied to another layout first, {reason}: there is no kernel for "
-            "that copy yet"
-            for name, reason in packing.items()
         ),
     ),
 )
 
 
-def check_covered(problem: Problem, packing: Mapping[str, str]) -> None:
-    """Raise NotImplementedError, naming the argument, for what no kernel does yet.
-
-    Parameters
-    ----------
-    problem : Problem
-    packing : mapping
-        The arrays that the kernel cannot take as they are, with the reason.
-    """
+def check_covered(problem: Problem) -> None:
+    """Raise NotImplementedError, naming the argument, for what no kernel does yet."""
     for gap in GAPS:
-        if gap.applies(problem, packing):
-            raise NotImplementedError(gap.sentence(problem, packing))
+        if gap.applies(problem):
+            raise NotImplementedError(gap.sentence(problem))

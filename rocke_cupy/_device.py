@@ -9,18 +9,21 @@ import numpy as np
 
 from . import _checks as checks
 from . import _lengths as lengths
-from ._plan import DENSE_AXES, PACKED_AXES, Plan, prepare
+from ._plan import DENSE_AXES, PACKED_AXES, Plan
+from ._prepare import SteppedPlan, prepare
 
 _KEPT_PLANS = 4096
 """A decoding loop has a new length, so a new plan, at each step: old ones must not pile up."""
 
-plans: dict[Hashable, Plan] = {}
+AnyPlan = Plan | SteppedPlan
+
+plans: dict[Hashable, AnyPlan] = {}
 """Plans by the key of `find_plan`, entered once the call that made them was checked."""
 
 
 def find_plan(
     q: Any, k: Any, v: Any, out: Any, flags: tuple[Any, ...]
-) -> tuple[Hashable, Plan | None]:
+) -> tuple[Hashable, AnyPlan | None]:
     """Return the key of a call, None if the arrays are not CuPy's, and its plan if there is one.
 
     A repeated call is looked up before anything is checked, so the key holds whatever the checks
@@ -32,7 +35,7 @@ def find_plan(
             q.shape, q.strides, q.dtype, at_q.device_id,
             k.shape, k.strides, k.dtype, at_k.device_id,
             v.shape, v.strides, v.dtype, at_v.device_id,
-            (at_q.ptr | at_k.ptr | at_v.ptr) % 16,
+            at_q.ptr % 16, at_k.ptr % 16, at_v.ptr % 16,
             None if out is None
             else (out.shape, out.strides, out.dtype, out.data.device_id, out.data.ptr % 16),
             flags,
@@ -98,11 +101,10 @@ def dense(
     return result
 
 
-def key_lengths(kv_lens: Any, plan: Plan, check: Any) -> Any:
+def key_lengths(kv_lens: Any, plan: AnyPlan, check: Any) -> Any:
     """Return ``kv_lens`` as the kernel takes it, after the checks."""
     checks.check_flags(check=check)
-    batch, seqlen_kv = int(plan.shape["batch"]), int(plan.shape["seqlen_kv"])
-    given, on_host = _host_key_lengths(kv_lens, batch, seqlen_kv, check)
+    given, on_host = _host_key_lengths(kv_lens, plan.batch, plan.seqlen_kv, check)
     return on_device(given, on_host, plan.device_id, "kv_lens")
 
 

@@ -8,7 +8,9 @@ from . import _checks as checks
 from . import _device as device
 from . import _lengths as lengths
 from ._arch import ARCH
-from ._plan import DENSE_AXES, PACKED_AXES, Plan, packing
+from ._plan import DENSE_AXES, PACKED_AXES
+from ._prepare import bind, why_not
+from ._steps import Layout
 from .dense import supports_attention_dense
 from .spec import AttentionDenseSpec
 
@@ -147,11 +149,13 @@ def _plan(
     out: Any,
     scale: float,
     return_lse: bool,
-) -> Plan:
+) -> device.AnyPlan:
     axes = PACKED_AXES if spec.varlen else DENSE_AXES["bshd"]
     arrays = {"q": q, "k": k, "v": v, "out": out}
-    for name, reason in packing(arrays, axes).items():
-        raise ValueError(f"{name} must be as the kernel reads it: {reason}")
+    layouts = {name: Layout.of(array) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if reason := why_not(name, layouts[name], array.data.ptr, axes):
+            raise ValueError(f"{name} must be as the kernel reads it: {reason}")
     if spec.varlen:
         # The rows past the last sequence are an entry too; see find_sequence in the kernel.
         spec = spec.replace(batch=spec.batch + 1, seqlen_q=rows, ragged=True)
@@ -173,4 +177,4 @@ def _plan(
         varlen=spec.varlen,
         key_lengths=spec.key_lengths,
     )
-    return Plan(problem, spec, axes, arrays, return_lse=return_lse)
+    return bind(problem, spec, axes, layouts, layouts, q.device.id, return_lse=return_lse)

@@ -1,8 +1,8 @@
 """From a problem to the kernel that shall solve it: pure functions, with their reasons.
 
-Only three choices depend on a shape, so for one dtype, head dim and mask at most `SHAPE_CHOICES`
-binaries exist, whatever is asked for: query heads packed or not, keys split or not, keys of a head
-within 4 GiB or not. `rocke_cupy.compile` builds them.
+Only three choices depend on a shape, so for one dtype, head dim and mask at most eight binaries
+exist, whatever is asked for: query heads packed or not, keys split or not, keys of a head within
+4 GiB or not. `rocke_cupy.compile` builds them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from ._checks import UNLIMITED, Problem
 from ._dtypes import SHORT_NAMES
 from .spec import BLOCK_M, AttentionDenseSpec
 
-SHAPE_CHOICES = ("pack_gqa", "num_splits", "wide_kv")
+SHAPE_CHOICES = {"pack_gqa": (False, True), "num_splits": (1, 2), "wide_kv": (False, True)}
+"""What a shape may change, with one value for each binary: all numbers of splits share one."""
 
 MIN_KEYS_PER_SPLIT = 1024
 """A split costs a pass over its partial results; with 16 tiles of keys it is worth one."""
@@ -40,6 +41,7 @@ def select(
     masks = problem.masks
     causal = masks.right == 0
     pack_gqa = packs_heads(problem)
+    parts = splits(problem, pack_gqa) if num_splits is None else num_splits
     return AttentionDenseSpec(
         batch=problem.batch,
         seqlen_q=problem.seqlen_q,
@@ -57,8 +59,9 @@ def select(
         causal_alignment="top_left" if masks.top_left else "bottom_right",
         window_right=-1 if causal or masks.right >= UNLIMITED else masks.right,
         key_lengths=problem.key_lengths,
-        float32_out=problem.dtype != problem.compute_dtype,
-        num_splits=splits(problem, pack_gqa) if num_splits is None else num_splits,
+        # Parts are merged before their one rounding.
+        float32_out=problem.dtype != problem.compute_dtype or parts > 1,
+        num_splits=parts,
         pack_gqa=pack_gqa,
         # One kv head's blocks stay on one die, whose L2 then holds its keys, and the long rows
         # of a causal triangle start first, so that none is left at the end.
@@ -99,5 +102,12 @@ def splits(problem: Problem, pack_gqa: bool) -> int:
 
 def variants_of_shape(spec: AttentionDenseSpec) -> list[AttentionDenseSpec]:
     """Return one spec for each binary that other shapes could select in place of ``spec``'s."""
-    choices = itertools.product((False, True), (1, 2), (False, True))
-    return [spec.replace(**dict(zip(SHAPE_CHOICES, choice, strict=True))) for choice in choices]
+    return [
+        spec.replace(
+            pack_gqa=pack_gqa,
+            num_splits=num_splits,
+            float32_out=spec.float32_out or num_splits > 1,
+            wide_kv=wide_kv,
+        )
+        for pack_gqa, num_splits, wide_kv in itertools.product(*SHAPE_CHOICES.values())
+    ]

@@ -160,13 +160,9 @@ def test_a_view_at_an_odd_offset_finds_its_own_plan(cp, rng):
     shifted = buffer[..., 4:68]
     assert shifted.shape == aligned.shape
     assert shifted.strides == buffer[..., :64].strides
-    try:
-        out = rocke_cupy.attention(shifted, k, k)
-    except NotImplementedError as error:
-        assert "q must be copied" in str(error)
-    else:
-        copy = Fenced(cp.asnumpy(buffer)[..., 4:68], cp).array
-        np.testing.assert_array_equal(bits(out, cp), bits(rocke_cupy.attention(copy, k, k), cp))
+    out = rocke_cupy.attention(shifted, k, k)
+    copy = Fenced(cp.asnumpy(buffer)[..., 4:68], cp).array
+    np.testing.assert_array_equal(bits(out, cp), bits(rocke_cupy.attention(copy, k, k), cp))
 
 
 def test_many_shapes_compile_one_binary(cp, monkeypatch):
@@ -182,7 +178,7 @@ def test_many_shapes_compile_one_binary(cp, monkeypatch):
     nothing = configure(execute=False) if active() else None
     shapes = [
         (b, sq, skv, h, hkv)
-        for b in (1, 3) for sq in (300, 511, 1024, 4096, 5000) for skv in (1, 64, 1000, 1024, 5000)
+        for b in (1, 3) for sq in (300, 511, 1024, 4096, 5000) for skv in (1, 64, 1000, 1024, 2000)
         for h, hkv in ((1, 1), (6, 6))
     ]  # fmt: skip
     assert len(shapes) == 100

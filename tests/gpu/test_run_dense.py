@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers.budget import assert_within_budget
-from helpers.gpu import bits, random
+from helpers.gpu import bits, random, run_spec, spec_of
 from helpers.problems import Case
 from helpers.specs import spec
 
@@ -11,29 +11,6 @@ import rocke_cupy
 from rocke_cupy import run_attention_dense
 
 pytestmark = pytest.mark.gpu
-
-
-def spec_of(case, **changes):
-    """Return the spec for a case."""
-    fields = dict(
-        batch=case.batch, seqlen_q=case.seqlen_q, seqlen_kv=case.seqlen_kv,
-        num_query_heads=case.heads, num_kv_heads=case.kv_heads, head_size=case.head_dim,
-        causal=case.causal, dtype=case.dtype, causal_alignment=case.alignment, ragged=True,
-    )  # fmt: skip
-    return spec(**{**fields, **changes})
-
-
-def run(cp, case, **changes):
-    """Run a case by its spec, compare it, and return the bits of the result."""
-    q, k, v = (cp.asarray(a) for a in case.arrays())
-    out = cp.asarray(np.full(q.shape, np.nan, q.dtype))
-    result, lse = run_attention_dense(
-        spec=spec_of(case, **changes), q=q, k=k, v=v, out=out, scale=case.head_dim**-0.5,
-        return_lse=True,
-    )  # fmt: skip
-    assert result is out
-    assert_within_budget(case, cp.asnumpy(out), cp.asnumpy(lse))
-    return bits(out, cp)
 
 
 CASES = [
@@ -64,12 +41,12 @@ CHOICES = [
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_every_choice_gives_the_same_answer(cp, choice):
     for case in CASES:
-        run(cp, case, **choice)
+        run_spec(cp, case, **choice)
 
 
 def test_sliding_window_counts_the_token_itself(cp):
     case = Case(256, 256, causal=True, window=(63, -1))
-    run(cp, case, sliding_window=64, causal_alignment="top_left", ragged=False)
+    run_spec(cp, case, sliding_window=64, causal_alignment="top_left", ragged=False)
 
 
 def test_defaults_are_the_seeds_meaning(cp):

@@ -31,7 +31,9 @@ def starts(lengths):
     return np.cumsum([0, *lengths], dtype=np.int32)
 
 
-def assert_packed_parity(cp, rng, lengths, mask, *, heads=2, kv_heads=1, head_dim=64, spare=3, **more):
+def assert_packed_parity(
+    cp, rng, lengths, mask, *, heads=2, kv_heads=1, head_dim=64, spare=3, **more
+):
     """Compare a packed call, with ``spare`` tokens past the last sequence, with the budget."""
     cu_q, cu_k = (starts([pair[i] for pair in lengths]) for i in (0, 1))
     q = random(rng, cu_q[-1] + spare, heads, head_dim)
@@ -82,9 +84,7 @@ def test_head_dim_128_and_grouped_heads(cp, rng):
 
 
 def test_larger_max_seqlens_than_needed(cp, rng):
-    assert_packed_parity(
-        cp, rng, BATCHES["mixed"], dict(), max_seqlen_q=1000, max_seqlen_k=1000
-    )
+    assert_packed_parity(cp, rng, BATCHES["mixed"], dict(), max_seqlen_q=1000, max_seqlen_k=1000)
 
 
 @pytest.mark.parametrize("kind", [list, np.int64, np.int32])

@@ -6,6 +6,7 @@ import numpy as np
 import rocke_cupy
 from helpers.budget import assert_within_budget
 from helpers.fences import Fenced
+from helpers.specs import spec
 
 
 def assert_parity(case, cp, *, gaps=False, working=None, **more):
@@ -33,3 +34,26 @@ def bits(array, cp=None):
 def random(rng, *shape, dtype=ml_dtypes.bfloat16):
     """Return normal values on the host, in a 16-bit type by default."""
     return rng.standard_normal(shape).astype(np.float32).astype(dtype)
+
+
+def spec_of(case, **changes):
+    """Return the spec for a case."""
+    fields = dict(
+        batch=case.batch, seqlen_q=case.seqlen_q, seqlen_kv=case.seqlen_kv,
+        num_query_heads=case.heads, num_kv_heads=case.kv_heads, head_size=case.head_dim,
+        causal=case.causal, dtype=case.dtype, causal_alignment=case.alignment, ragged=True,
+    )  # fmt: skip
+    return spec(**{**fields, **changes})
+
+
+def run_spec(cp, case, **changes):
+    """Run a case by its spec, compare it, and return the bits of the result."""
+    q, k, v = (cp.asarray(a) for a in case.arrays())
+    out = cp.asarray(np.full(q.shape, np.nan, q.dtype))
+    result, lse = rocke_cupy.run_attention_dense(
+        spec=spec_of(case, **changes), q=q, k=k, v=v, out=out, scale=case.head_dim**-0.5,
+        return_lse=True,
+    )  # fmt: skip
+    assert result is out
+    assert_within_budget(case, cp.asnumpy(out), cp.asnumpy(lse))
+    return bits(out, cp)

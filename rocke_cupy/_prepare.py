@@ -1,0 +1,237 @@
+"""From a checked problem to its plan: which kernel, and which copies and merges around it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import _checks as checks
+from ._coverage import check_covered
+from ._plan import Axes, Plan, check_apart, cupy_calls, distances, lse_shape
+from ._steps import Copy, Layout, Merge
+from .select import select
+from .spec import AttentionDenseSpec
+
+_VECTOR_BYTES = 16
+"""What the kernel loads at once: q, k and v start, and step, in multiples of it."""
+
+_OUT_VECTOR = 4
+"""Elements that it stores at once."""
+
+_WIDE_BYTES = 2**32
+"""Offsets within one head of k and v have 32 bits unless the kernel is the one for wide ones."""
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def prepare(
+    problem: checks.Problem,
+    axes: Axes,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    *,
+    return_lse: bool,
+    num_splits: int | None = None,
+) -> Plan | SteppedPlan:
+    """Choose the kernel for a problem with at least one output element and bind its arguments.
+
+    ``out`` is None for a fresh, contiguous result. ``num_splits`` overrules the choice.
+    """
+    check_covered(problem)
+    arrays = {"q": q, "k": k, "v": v}
+    layouts = {name: Layout.of(array) for name, array in arrays.items()}
+    layouts["out"] = Layout.contiguous(q.shape, q.dtype) if out is None else Layout.of(out)
+    unfit = {name for name in "qkv" if why_not(name, layouts[name], arrays[name].data.ptr, axes)}
+    if why_not("out", layouts["out"], 0 if out is None else out.data.ptr, axes):
+        unfit.add("out")
+    fit = {
+        name: _packed(name, layout, axes, problem) if name in unfit else layout
+        for name, layout in layouts.items()
+    }
+    inner = dataclasses.replace(problem, head_dim=fit["q"].shape[-1])
+    wide = any(_head_bytes(fit[name], axes) >= _WIDE_BYTES for name in "kv")
+    spec = select(inner, wide_kv=wide, num_splits=num_splits)
+    return bind(inner, spec, axes, layouts, fit, q.device.id, return_lse=return_lse)
+
+
+def bind(
+    problem: checks.Problem,
+    spec: AttentionDenseSpec,
+    axes: Axes,
+    layouts: Mapping[str, Layout],
+    fit: Mapping[str, Layout],
+    device_id: int,
+    *,
+    return_lse: bool,
+) -> Plan | SteppedPlan:
+    """Return the plan of a spec for arrays of ``layouts``, which are copied to those of ``fit``."""
+    split = spec.num_splits > 1
+    if split:
+        # The parts stay in float32 until the merge, which rounds once.
+        spec = spec.replace(float32_out=True)
+        fit = {**fit, "out": Layout.contiguous(fit["out"].shape, _FLOAT32)}
+    plan = Plan(problem, spec, axes, fit, device_id, return_lse=return_lse)
+    if not split and all(fit[name] is layouts[name] for name in layouts):
+        return plan
+    return SteppedPlan(plan, axes, layouts, fit, spec.num_splits, return_lse=return_lse)
+
+
+class SteppedPlan:
+    """A plan with copies before the attention kernel, and a copy or a merge after it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        axes: Axes,
+        layouts: Mapping[str, Layout],
+        fit: Mapping[str, Layout],
+        splits: int,
+        *,
+        return_lse: bool,
+    ) -> None:
+        self.device_id = plan.device_id
+        self.batch, self.seqlen_kv = plan.batch, plan.seqlen_kv
+        self._plan, self._splits = plan, splits
+        self._cupy = cupy_calls()
+        self._apart = distances(layouts)
+        out, kernel_out = layouts["out"], fit["out"]
+        self._out = out
+        self._lse_shape = lse_shape(out.shape, axes)
+        self._return_lse = return_lse
+        self._before = {
+            name: (_memory(fit[name]), Copy(layouts[name], _memory(fit[name]), self.device_id))
+            for name in "qkv"
+            if fit[name] is not layouts[name]
+        }
+        self._kernel_out = kernel_out
+        self._after: Copy | Merge | None = None
+        if splits > 1:
+            lse_strides = _lse_strides(Layout.contiguous(self._lse_shape, _FLOAT32), axes)
+            self._after = Merge(kernel_out, out, lse_strides, lse_strides, splits, self.device_id)
+        elif kernel_out is not out:
+            self._after = Copy(kernel_out, out, self.device_id)
+
+    def run(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        out: Any = None,
+        kv_lens: Any = None,
+        cu_seqlens_q: Any = None,
+        cu_seqlens_k: Any = None,
+    ) -> Any:
+        """Launch all steps on the current stream, as `Plan.run`."""
+        current_device, device, empty = self._cupy
+        if current_device() != self.device_id:
+            with device(self.device_id):
+                return self.run(q, k, v, out, kv_lens, cu_seqlens_q, cu_seqlens_k)
+        if out is None:
+            out = empty(self._out.shape, self._out.dtype)
+        else:
+            check_apart(self._apart, out, q, k, v)
+        q, k, v = (
+            self._packed_input(name, array) for name, array in zip("qkv", (q, k, v), strict=True)
+        )
+        lse = empty(self._lse_shape, _FLOAT32) if self._return_lse else None
+        lengths = (kv_lens, cu_seqlens_q, cu_seqlens_k)
+        if isinstance(self._after, Merge):
+            self._run_splits(self._after, q, k, v, out, lse, lengths)
+        elif self._after is None:
+            self._plan.launch(q, k, v, out, lse, *lengths)
+        else:
+            result = empty(self._kernel_out.shape, self._kernel_out.dtype)
+            self._plan.launch(q, k, v, result, lse, *lengths)
+            self._after.run(result, out)
+        return (out, lse) if self._return_lse else out
+
+    def _packed_input(self, name: str, array: Any) -> Any:
+        if name not in self._before:
+            return array
+        memory, copy = self._before[name]
+        packed = self._cupy[2](memory.shape, memory.dtype)
+        copy.run(array, packed)
+        return packed
+
+    def _run_splits(
+        self,
+        merge: Merge,
+        q: Any,
+        k: Any,
+        v: Any,
+        out: Any,
+        lse: Any,
+        lengths: tuple[Any, Any, Any],
+    ) -> None:
+        empty = self._cupy[2]
+        outs = empty((self._splits, *self._kernel_out.shape), _FLOAT32)
+        lses = empty((self._splits, *self._lse_shape), _FLOAT32)
+        self._plan.launch(q, k, v, outs, lses, *lengths)
+        merge.run(_addresses(outs), _addresses(lses), out, lse)
+
+
+def why_not(name: str, layout: Layout, address: int, axes: Axes) -> str:
+    """Return why the kernel cannot take an array as it is, "" if it can."""
+    item = layout.dtype.itemsize
+    if item == 8 or (item == 4 and name != "out"):
+        return f"its dtype is {layout.dtype}"
+    head_dim = layout.shape[-1]
+    if head_dim % 8:
+        return f"its head dim {head_dim} is not a multiple of 8"
+    if layout.strides[-1] != item:
+        return f"its last axis has a stride of {layout.strides[-1]} bytes, not {item}"
+    vector = _OUT_VECTOR * item if name == "out" else _VECTOR_BYTES
+    if address % vector:
+        return f"it does not start at a multiple of {vector} bytes"
+    used = [axis for axis in axes if axis >= 0 and layout.shape[axis] > 1]
+    for axis in used:
+        if layout.strides[axis] % vector:
+            return f"its stride of {layout.strides[axis]} bytes is not a multiple of {vector}"
+    if name in "kv" and axes.token in used and layout.strides[axes.token] < head_dim * item:
+        return f"its tokens are {layout.strides[axes.token]} bytes apart, less than a row"
+    return ""
+
+
+def _packed(name: str, layout: Layout, axes: Axes, problem: checks.Problem) -> Layout:
+    """Return the layout that an array is copied to or from: contiguous, its head dim padded."""
+    shape = [*layout.shape[:-1], -(-layout.shape[-1] // 8) * 8]
+    if name == "out":
+        wide = problem.dtype != problem.compute_dtype
+        return Layout.contiguous(shape, _FLOAT32 if wide else problem.compute_dtype)
+    # A broadcast axis stays one, but for what the kernel steps over: tokens and columns.
+    kept = [
+        1 if stride == 0 and axis in (axes.batch, axes.head) else length
+        for axis, (length, stride) in enumerate(zip(shape, layout.strides, strict=True))
+    ]
+    return Layout.contiguous(kept, problem.compute_dtype).alike(shape)
+
+
+def _memory(layout: Layout) -> Layout:
+    """Return the part of a packed layout that has memory of its own."""
+    shape = [
+        1 if stride == 0 else n for n, stride in zip(layout.shape, layout.strides, strict=True)
+    ]
+    return Layout.contiguous(shape, layout.dtype)
+
+
+def _head_bytes(layout: Layout, axes: Axes) -> int:
+    """Return how far the tokens of one head reach."""
+    tokens = layout.shape[axes.token]
+    return max(tokens - 1, 0) * layout.strides[axes.token] + layout.shape[-1] * 2
+
+
+def _lse_strides(lse: Layout, axes: Axes) -> list[int]:
+    """Return an LSE's strides in the order of the axes of its result."""
+    strides = dict(
+        zip([a for a in (axes.batch, axes.head, axes.token) if a >= 0], lse.strides, strict=True)
+    )
+    return [strides[axis] for axis in sorted(strides)]
+
+
+def _addresses(parts: Any) -> list[int]:
+    return [parts.data.ptr + i * parts.strides[0] for i in range(parts.shape[0])]
