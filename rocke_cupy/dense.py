@@ -10,7 +10,7 @@ from ._build import OPTIONS, KernelSource
 from ._launch import fold_grid
 from ._source import translation_unit
 from ._variant import KernelVariant
-from .spec import WAVE, AttentionDenseSpec
+from .spec import MAX_NARROW_HEAD_SIZE, WAVE, AttentionDenseSpec
 
 
 def supports_attention_dense(spec: AttentionDenseSpec, *, arch: str = ARCH) -> tuple[bool, str]:
@@ -52,8 +52,9 @@ def build_attention_dense(spec: AttentionDenseSpec, *, arch: str = ARCH) -> Kern
 
 @functools.cache
 def _source_of(variant: KernelVariant) -> KernelSource:
+    wide = variant.head_dim > MAX_NARROW_HEAD_SIZE
     code = translation_unit(
-        "attention/flash_forward.hip",
+        "attention/flash_forward_wide.hip" if wide else "attention/flash_forward.hip",
         "ROCKE_ATTENTION_FORWARD",
         variant.entry,
         variant.constants(),

@@ -18,7 +18,10 @@ BLOCK_M = 256
 """Query rows of a workgroup: eight waves of 32 rows, the width of the matrix instruction."""
 
 WAVE = 64
-MAX_HEAD_SIZE = 128
+MAX_HEAD_SIZE = 256
+
+MAX_NARROW_HEAD_SIZE = 128
+"""Up to here a wave's registers hold a tile of 64 scores; wider heads take it in two halves."""
 
 PERSIST_DECODES = ("qb_major", "hkv_major", "auto")
 
@@ -39,7 +42,7 @@ class AttentionDenseSpec:
     batch, seqlen_q, seqlen_kv, num_query_heads, num_kv_heads, head_size : int
         The shape. Lengths are multiples of 256 and of `block_n` unless `ragged`; with `varlen`
         they are the longest ones. The number of query heads is a multiple of that of kv heads.
-        `head_size` is a multiple of 8 up to 128.
+        `head_size` is a multiple of 8 up to 256.
     causal : bool
         Query i sees keys up to i, or up to the diagonal that `causal_alignment` names.
     dtype : {"bf16", "fp16"}
@@ -144,7 +147,7 @@ class AttentionDenseSpec:
         if not 0 < self.head_size <= MAX_HEAD_SIZE or self.head_size % 8:
             raise ValueError(
                 f"head_size={self.head_size} must be a multiple of 8 from 8 to {MAX_HEAD_SIZE}: "
-                "a lane moves 16 bytes, and the tile has two widths, 64 and 128"
+                "a lane moves 16 bytes, and the output of 32 rows must fit a wave's registers"
             )
         if self.num_kv_heads <= 0 or self.num_query_heads <= 0:
             raise ValueError(
@@ -259,8 +262,13 @@ class AttentionDenseSpec:
 
     @property
     def tile_head_size(self) -> int:
-        """Width of the tile: lanes past `head_size` read zeros."""
-        return 64 if self.head_size <= 64 else 128
+        """Width of the tile, in lines of 64 columns: lanes past `head_size` read zeros."""
+        return -(-self.head_size // 64) * 64
+
+    @property
+    def wide_head(self) -> bool:
+        """Whether the kernel for head sizes past 128 runs."""
+        return self.head_size > MAX_NARROW_HEAD_SIZE
 
     @property
     def lds_bytes(self) -> int:
@@ -284,11 +292,13 @@ class AttentionDenseSpec:
     def min_vgprs(self) -> int:
         """Vector registers that no schedule can do without.
 
-        They hold Q, the output's accumulator, the scores of one tile and their packed
-        probabilities. A wave has 32 rows, so 32 x n values of 32 bits are n / 2 registers.
+        They hold Q, the output's accumulator, the scores of one tile (32 keys if the head is
+        wide) and their packed probabilities. A wave has 32 rows, so 32 x n values of 32 bits are
+        n / 2 registers.
         """
         q, accumulator = self.tile_head_size // 4, self.tile_head_size // 2
-        scores, probabilities = self.block_n // 2, self.block_n // 4
+        keys = 32 if self.wide_head else self.block_n
+        scores, probabilities = keys // 2, keys // 4
         return q + accumulator + scores + probabilities
 
     def kernel_name(self) -> str:

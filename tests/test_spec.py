@@ -53,7 +53,7 @@ def test_a_spec_is_frozen_and_hashable():
 
 REFUSED = [
     (dict(dtype="fp32"), "dtype='fp32' must be one of 'bf16', 'fp16'"),
-    (dict(head_size=136), "head_size=136"),
+    (dict(head_size=264), "head_size=264"),
     (dict(head_size=60), "head_size=60"),
     (dict(head_size=0), "head_size=0"),
     (dict(block_n=48), "block_n=48 must be a positive multiple of 32"),
@@ -106,7 +106,7 @@ TAKEN = [
     dict(sliding_window=77, block_n=128),
     dict(persistent=True, num_persistent=100_000),
     dict(seqlen_kv=0),
-    *(dict(head_size=d) for d in (8, 16, 32, 40, 48, 64, 72, 96, 120, 128)),
+    *(dict(head_size=d) for d in (8, 16, 32, 40, 48, 64, 72, 96, 120, 128, 136, 192, 200, 256)),
     dict(block_n=128),
     dict(window_right=0),
     dict(num_query_heads=15, num_kv_heads=5),

@@ -28,7 +28,7 @@ struct Tiling {
   static constexpr int ring = 2 * V::block_n / keys_per_tile;   // LDS slots: two tiles of block_n keys
   static constexpr int k_slot_bytes = column_groups * waves_per_block * k_line_bytes;
   static constexpr int v_slot_bytes = column_groups * waves_per_block * v_line_bytes;
-  static_assert(V::head_dim >= 8 && V::head_dim <= 128 && V::head_dim % 8 == 0, "head_dim: a multiple of 8 up to 128");
+  static_assert(V::head_dim >= 8 && V::head_dim <= 256 && V::head_dim % 8 == 0, "head_dim: a multiple of 8 up to 256");
   static_assert(V::block_n == 64 || V::block_n == 128, "block_n: 64 or 128");
   static_assert(ring * (k_slot_bytes + v_slot_bytes) <= 163840, "LDS of a gfx950 compute unit");
 };

@@ -1,0 +1,146 @@
+// Flash attention, forward, for head dims of 129 to 256: the same work, layouts and variants as flash_forward.hip.
+//
+// The accumulator and Q of 32 rows take up to 192 of a wave's 256 registers, so that the pipeline of the narrower kernel has no
+// room. Here a tile of 64 keys is taken in two blocks of 32, each Q K, softmax and P V in turn; fragments of K and V come from
+// LDS a few MFMAs ahead. All waves of the block run alike: the two that share a SIMD drift apart by themselves, so that one
+// multiplies while the other exponentiates.
+#pragma once
+#include "isa/mfma.h"
+#include "isa/wait.h"
+#include "parts/forward.h"
+
+namespace rocke {
+
+// The anchor of one tile is the anchor of all that was accumulated, and there is one copy of it in a register.
+template <class V>
+struct SingleAnchorSoftmax : OnlineSoftmax<V> {
+  float anchor;  // negative, as OnlineSoftmax has it
+
+  __device__ explicit SingleAnchorSoftmax(float softmax_scale) : OnlineSoftmax<V>(softmax_scale), anchor(0.f) {}
+
+  template <int blocks>
+  __device__ __forceinline__ void move_anchor(f32x16& scores, f32x16 (&o)[blocks]) {
+    float top = scores[0];
+#pragma unroll
+    for (int r = 1; r < 15; r += 2) top = max3(top, scores[r], scores[r + 1]);
+    top = max2(top, scores[15]);
+    if (__builtin_expect(any_lane(!(top <= this->limit)), false)) {
+      const f32x2 halves = both_halves(top);
+      top = max2(halves[0], halves[1]);
+      const bool first = this->limit == -infinity, moves = top > (first ? -infinity : this->limit);
+      const float moved = anchor - (moves ? top : 0.f), shift = anchor - moved;
+      anchor = moved;
+      scores -= shift;
+      const float shrink = first ? 1.f : exp2_raw(-shift * this->c[0]);
+      this->sum[0] *= shrink;
+      this->sum[1] *= shrink;
+      static_for<0, blocks>([&](auto d) { o[d] *= shrink; });
+      this->limit = moves ? this->lazy_limit() : this->limit;
+    }
+  }
+  // Nothing of the probabilities of 32 keys is left to compute after this point.
+  __device__ __forceinline__ void settle() {
+    static_for<0, 2>([&](auto i) { this->sum[i] = opaque(this->sum[i]), this->p[i] = opaque(this->p[i]); });
+  }
+};
+
+template <class V>
+struct WideRowBlock {
+  using T = Tiling<V>;
+  using Fragment = vec<Element<V>, 8>;
+  using Softmax = SingleAnchorSoftmax<V>;
+  static constexpr int ahead = 4;  // fragments on their way or in use
+  static_assert(V::head_dim > 128 && V::block_n == keys_per_tile, "128 columns and less have a faster kernel");
+
+  KvPipeline<V> kv;
+  Softmax softmax;
+  Mask<V> mask;
+  KeyRange keys;
+  Fragment q[T::qk_steps];
+  f32x16 o[T::d_tiles];
+
+  // use(i, fragment) for each of `count` fragments, `ahead` - 1 of which are being read meanwhile. A fragment is `reads` reads.
+  template <int count, int reads, class Read, class Use>
+  __device__ __forceinline__ static void stream(Read&& read, Use&& use) {
+    Fragment fragment[ahead];
+    static_for<0, ahead - 1>([&](auto i) { fragment[i] = read(i); });
+    static_for<0, count>([&](auto i) {
+      if constexpr (i + ahead - 1 < count) fragment[(i + ahead - 1) % ahead] = read(Index<i + ahead - 1>{});
+      wait_counters<any_vm, reads * min(ahead - 1, count - 1 - i)>();
+      fragment[i % ahead] = opaque(fragment[i % ahead]);
+      use(i, fragment[i % ahead]);
+    });
+  }
+
+  // S = K Q^T - anchor for 32 keys.
+  template <int slot, int n>
+  __device__ __forceinline__ f32x16 multiply_qk() {
+    f32x16 scores(opaque(softmax.anchor));
+    stream<T::qk_steps, 1>(
+        [&](auto k) {
+          return lds_read_b128<slot * T::k_slot_bytes + k_fragment_offset(n, k), Element<V>>(kv.k_lane);
+        },
+        [&](auto k, Fragment key) { scores = mfma_32x32x16(key, q[k], scores); });
+    return scores;
+  }
+
+  // O += P V for 32 keys.
+  template <int slot, int n>
+  __device__ __forceinline__ void multiply_pv() {
+    constexpr int steps = T::pv_steps / T::key_tiles, base = slot * T::v_slot_bytes;
+    stream<steps * T::d_tiles, 2>(
+        [&](auto i) {
+          constexpr int kk = n * steps + i / T::d_tiles, d = i % T::d_tiles;
+          const auto low = lds_read_transposed<base + v_fragment_offset(d, kk, 0), Element<V>>(kv.v_lane);
+          const auto high = lds_read_transposed<base + v_fragment_offset(d, kk, 1), Element<V>>(kv.v_lane);
+          return Fragment(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7));
+        },
+        [&](auto i, Fragment value) {
+          constexpr int kk = i / T::d_tiles, d = i % T::d_tiles;
+          o[d] = mfma_32x32x16(value, softmax.p[kk], o[d]);
+        });
+  }
+
+  template <int slot, int n>
+  __device__ __forceinline__ void block_of_keys(int key) {
+    f32x16 scores[1] = {multiply_qk<slot, n>()};
+    if (key >= keys.masked_from || (V::left_bound && key < keys.unmasked_from))
+      mask.apply(scores, key + n * 32, lane_id());
+    softmax.move_anchor(scores[0], o);
+    softmax.scale(scores[0]);
+    softmax.exponentiate(scores[0]);
+    softmax.add(scores[0]);
+    softmax.template pack<0>(scores[0]);
+    softmax.settle();
+    multiply_pv<slot, n>();
+  }
+
+  // The barrier says two things: the tile is in LDS, for all waves; and all waves have read the tile before, whose slot the next
+  // one then takes.
+  template <int slot>
+  __device__ __forceinline__ void step(int key) {
+    kv.template wait_requests<0>();
+    barrier();
+    kv.wave = opaque_scalar(kv.wave);  // LDS addresses are sums made here: 16 of them, kept, would fill the scalar registers
+    kv.template request_k<slot + 1>();
+    kv.template request_v<slot + 1>();
+    static_for<0, T::key_tiles>([&](auto n) { block_of_keys<slot, n>(key); });
+  }
+
+  // Tiles are rounded up to the two slots: one past the end is hidden by the mask.
+  __device__ __forceinline__ void run(int) {
+    kv.template request_k<0>();
+    kv.template request_v<0>();
+    static_for<0, T::d_tiles>([&](auto d) { o[d] = 0.f; });
+    for (int key = keys.first; key < keys.end; key += T::ring * keys_per_tile)
+      static_for<0, T::ring>([&](auto slot) { step<slot>(key + slot * keys_per_tile); });
+    // The request past the end lands before another item's, and all waves have read the last tile.
+    kv.template wait_requests<0>();
+    barrier();
+    softmax.OnlineSoftmax<V>::minus_anchor = softmax.anchor;
+  }
+};
+
+}  // namespace rocke
+
+#define ROCKE_ATTENTION_FORWARD(entry) ROCKE_FORWARD_KERNEL(entry, rocke::WideRowBlock)

@@ -1,0 +1,75 @@
+// The frame of a forward kernel: which rows and keys a workgroup takes, and what becomes of the result. A kernel brings the
+// Block, which has the rows' state and the loop over the keys:
+//   Block<V>{KvPipeline<V>, Block<V>::Softmax, Mask<V>, KeyRange}; its q and o; and run(wave).
+#pragma once
+#include "common/arguments.h"
+#include "common/static_for.h"
+#include "isa/lane.h"
+#include "parts/epilogue.h"
+#include "parts/key_range.h"
+#include "parts/kv_pipeline.h"
+#include "parts/mask.h"
+#include "parts/online_softmax.h"
+#include "parts/query_rows.h"
+#include "parts/sequence.h"
+#include "parts/work_order.h"
+
+namespace rocke {
+
+template <class V, template <class> class Block>
+__device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item, int wave) {
+  const int lane = lane_id();
+  const Sequence sequence = find_sequence<V>(a, item.batch);
+  const QueryRows<V> rows(a.shape, sequence, item);
+  const int block_row = item.query_block * rows_per_block;
+  if (V::varlen && item.batch == a.shape.batch - 1) {
+    clear_rows<V>(a, sequence, item, rows, block_row, count_work<V>(a.shape).query_blocks * rows_per_block, wave, lane);
+    return;
+  }
+  if (block_row >= rows.count()) return;
+
+  const int wave_row = block_row + wave * rows_per_wave;
+  const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
+  const int kv_head = V::pack_gqa ? item.head : item.head / (a.shape.query_heads / a.shape.kv_heads);
+  Block<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), typename Block<V>::Softmax(a.softmax_scale),
+                 Mask<V>{a.shape, sequence, rows, wave_row}, keys};
+  if (keys.first < keys.end) {
+    load_query<V>(block.q, a, sequence, rows[wave_row + lane % 32], lane / 32);
+    block.run(wave);
+  } else {
+    static_for<0, Tiling<V>::d_tiles>([&](auto d) { block.o[d] = 0.f; });
+  }
+  // Read anew: kept over the loop, the arguments of the result would fill the scalar registers.
+  const Arguments again = kernel_arguments<Arguments>();
+  store_rows<V>(again, sequence, item, rows[wave_row + lane_id() % 32], lane_id() / 32, block.o, block.softmax);
+}
+
+template <class V, template <class> class Block>
+__device__ __forceinline__ void attention_forward(const Arguments& a) {
+  const int wave = uniform(work_item_id() / wave_lanes);
+  const WorkCount work = count_work<V>(a.shape);
+  if constexpr (V::persistent) {
+    const int items = work.total(), stride = a.shape.num_workgroups;
+    for (int id = workgroup_id(); id < items; id += stride) {
+      // Read anew for each item: kept over the loop, the arguments and what follows from them spill scalar registers.
+      const Arguments again = kernel_arguments<Arguments>();
+      attend<V, Block>(again, decode_work<V>(id, count_work<V>(again.shape)), wave);
+    }
+  } else {
+    attend<V, Block>(a, decode_work<V>(workgroup_id(), work), wave);
+  }
+}
+
+}  // namespace rocke
+
+// The parameters lie in memory as the fields of rocke::Arguments: first those of the seed's signature, then what is ours.
+#define ROCKE_FORWARD_KERNEL(entry, Block)                                                                \
+  extern "C" __global__ __launch_bounds__(512)                                                            \
+      __attribute__((amdgpu_waves_per_eu(Variant::waves_per_eu, Variant::waves_per_eu))) void             \
+      entry(const void* q_ptr, const void* k_ptr, const void* v_ptr, void* o_ptr, float scale,            \
+            const int* cu_seqlens_q, const int* cu_seqlens_kv, const int* kv_lens, float* lse_ptr,        \
+            rocke::Shape shape) {                                                                         \
+    rocke::attention_forward<Variant, Block>(                                                             \
+        {q_ptr, k_ptr, v_ptr, o_ptr, scale, (rocke::Lengths)cu_seqlens_q, (rocke::Lengths)cu_seqlens_kv,  \
+         (rocke::Lengths)kv_lens, lse_ptr, shape});                                                       \
+  }
