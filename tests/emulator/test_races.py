@@ -26,7 +26,7 @@ BARRIER = "s_barrier\n"
 WRITE = "ds_write_b32 v1, v0\n"
 READ = "ds_read_b32 v3, v1\n"
 DMA = "global_load_lds_dword v1, s[4:5]\n"
-OWN = "global_store_dword v1, v0, s[4:5] offset:512\n"
+EQUAL = "v_mov_b32_e32 v0, 0x00050009\nv_mov_b32_e32 v3, 5\n"  # instead of the thread's number
 
 
 def launch(first: str, second: str, **options) -> Report:
@@ -49,12 +49,17 @@ CLEAN = {
     "read and write of other halves": ("ds_write_b16 v1, v0\n", "ds_read_u16 v3, v1 offset:2\n"),
     "other dwords": (WRITE, "ds_write_b32 v1, v0 offset:256\n"),
     "a barrier between two writes": (WRITE + WAIT + BARRIER, BARRIER + WRITE),
+    "the same values, written twice": (EQUAL + WRITE, EQUAL + WRITE),
+    "the same values, with a wait": (EQUAL + WRITE + WAIT, EQUAL + WRITE + WAIT),
+    "the same halves": (EQUAL + "ds_write_b16_d16_hi v1, v0\n", EQUAL + "ds_write_b16 v1, v3\n"),
     "own accesses need no barrier": (WRITE + READ + WAIT + WRITE + BARRIER, BARRIER),
 }
 
 RACES = {
     "write and read": (WRITE, READ),
     "write and write": (WRITE, WRITE),
+    "one value differs": (EQUAL + "v_writelane_b32 v0, s8, 7\n" + WRITE, EQUAL + WRITE),
+    "the same values, one by DMA": (EQUAL + WRITE, DMA),
     "a write not waited for at the barrier": (WRITE + BARRIER, BARRIER + READ),
     "a read not waited for at the barrier": (READ + BARRIER, BARRIER + WRITE),
     "DMA not waited for at the barrier": (DMA + BARRIER, BARRIER + READ),

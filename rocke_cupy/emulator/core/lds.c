@@ -75,13 +75,54 @@ static void check_read(const Visit *v, u64 write, u32 bytes, u32 address, u32 si
         report_race(v->w, v->p->in, pc_of(write), other, address, "read of LDS DMA that has not been waited for");
 }
 
-static void check_write(const Visit *v, const Shadow *s, u32 bytes, u32 address, u32 since) {
+/* The byte that an LDS write puts at an address; of several lanes the last one counts. */
+static int byte_of_write(const Pending *p, u32 address, u8 *value) {
+    int found = 0;
+    u32 registers = (p->lds_size + 3u) / 4u;
+    for (u32 part = 0; part < p->lds_parts; part++)
+        for (u64 left = p->exec; left; left &= left - 1) {
+            int lane = __builtin_ctzll(left);
+            u32 offset = address - (p->lds[lane] + part * p->lds_step);
+            if (offset >= p->lds_size) continue;
+            *value = (u8)(p->data[part * registers + offset / 4][lane] >> p->shift >> 8 * (offset % 4));
+            found = 1;
+        }
+    return found;
+}
+
+/* What a wave has written at an address: its newest write that has not taken effect, else what LDS holds. */
+static u8 byte_of_wave(const Wave *w, u32 address) {
+    const Queue *q = &w->queue[QUEUE_LDS];
+    u8 value;
+    for (u32 k = q->count; k-- > 0;) {
+        const Pending *p = &w->slots[QUEUE_LDS][(q->first + k) % LDS_SLOTS];
+        if (!p->applied && p->lds_kind == LDS_WRITE && byte_of_write(p, address, &value)) return value;
+    }
+    return w->group->lds[address];
+}
+
+/* Compilers that hold a value in several waves let each of them write it: the order of such writes is no matter. */
+static int same_value(const Visit *v, int other, u32 bytes, u32 address) {
+    if (v->kind != LDS_WRITE || epoch_of(v->w->group->shadow[address >> 2].write) == IN_FLIGHT) return 0;
+    for (u32 k = 0; k < 4; k++) {
+        u32 at = (address & ~3u) + k;
+        u8 value = 0;
+        if (!(bytes >> k & 1)) continue;
+        byte_of_write(v->p, at, &value);
+        if (byte_of_wave(&v->w->group->waves[other], at) != value) return 0;
+    }
+    return 1;
+}
+
+/* `issued`: the write is being issued; when it completes in a later epoch, LDS no longer tells what was there. */
+static void check_write(const Visit *v, const Shadow *s, u32 bytes, u32 address, u32 since, int issued) {
     u32 others = waves_of(s->read) & ~(1u << v->wave);
+    u32 shared = bytes_of(s->write) & bytes;
     int other = (int)wave_of(s->write);
-    if (bytes_of(s->write) & bytes && epoch_of(s->write) >= since) {
-        if (other != (int)v->wave)
+    if (shared && epoch_of(s->write) >= since) {
+        if (other != (int)v->wave && !(issued && same_value(v, other, shared, address)))
             report_race(v->w, v->p->in, pc_of(s->write), other, address, "write over a write of another wave");
-        else if (epoch_of(s->write) == IN_FLIGHT && !(v->kind & LDS_DMA))
+        if (other == (int)v->wave && epoch_of(s->write) == IN_FLIGHT && !(v->kind & LDS_DMA))
             report_race(v->w, v->p->in, pc_of(s->write), other, address,
                         "write over LDS DMA that has not been waited for");
     }
@@ -108,7 +149,7 @@ static inline void visit_issued(const Visit *v, Shadow *s, u32 bytes, u32 addres
     }
     if (v->kind & (LDS_WRITE | LDS_DMA)) {
         if (epoch_of(s->write) >= v->epoch || epoch_of(s->read) >= v->epoch)
-            check_write(v, s, bytes, address, v->epoch);
+            check_write(v, s, bytes, address, v->epoch, 1);
         mark_write(v, s, bytes, v->kind & LDS_DMA ? IN_FLIGHT : v->epoch);
     }
 }
@@ -125,7 +166,7 @@ static inline void visit_completed(const Visit *v, Shadow *s, u32 bytes, u32 add
         mark_read(v, s, bytes, epoch);
     }
     if (v->kind & LDS_WRITE) {
-        check_write(v, s, bytes, address, v->epoch);
+        check_write(v, s, bytes, address, v->epoch, 0);
         if (mine) s->write = shadow_word(pc_of(s->write), bytes_of(s->write), epoch, v->wave);
     }
 }
