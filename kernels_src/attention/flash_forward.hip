@@ -71,7 +71,7 @@ struct RowBlock {
   __device__ __forceinline__ void mask_and_anchor(int key) {
     constexpr int distance = slot * keys_per_tile;
     const bool needs_mask = key >= keys.masked_from - distance || (V::left_bound && key < keys.unmasked_from - distance);
-    if (needs_mask) mask.apply(scores[slot % 2], opaque_scalar(key) + distance, lane_id());
+    if (needs_mask) mask.apply(scores[slot % 2], opaque_scalar(key) + distance);
     softmax.move_anchor(scores[slot % 2], o);
   }
 
@@ -181,7 +181,7 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
   const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
   const int kv_head = V::pack_gqa ? item.head : item.head / (a.shape.query_heads / a.shape.kv_heads);
   RowBlock<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), OnlineSoftmax<V>(a.softmax_scale),
-                    Mask<V>{a.shape, sequence, rows, wave_row}, keys};
+                    Mask<V>(a.shape, sequence, rows.token(wave_row + lane % 32), lane / 32), keys};
   if (keys.first < keys.end) {
     load_query<V>(block.q, a, sequence, rows[wave_row + lane % 32], lane / 32);
     block.run(wave >= waves_per_block / 2);

@@ -1,32 +1,34 @@
 // Hides keys from a row: scores outside the visible keys become -inf, so that they count nothing whatever they were.
 #pragma once
 #include "common/math.h"
+#include "common/static_for.h"
 #include "isa/mfma.h"
 #include "parts/key_range.h"
 
 namespace rocke {
 
+// The lane's visible keys, less the part of a key's index that depends on the lane (4 for the upper half of the wave).
 template <class V>
 struct Mask {
-  Shape shape;
-  Sequence sequence;
-  QueryRows<V> rows;
-  int wave_row;  // of lane 0
+  int first, last;
 
-  // What a lane sees is found anew for each masked tile: few tiles are, and the registers are needed elsewhere.
-  template <int blocks>  // of 32 keys
-  __device__ __forceinline__ void apply(f32x16 (&scores)[blocks], int first_key, int lane) const {
-    const KeyBounds keys = visible_keys<V>(shape, sequence, rows.token(wave_row + lane % 32));
-    const int lane_key = first_key + 4 * (lane / 32);
-    const int first = keys.first - lane_key, last = keys.last - lane_key;
-#pragma unroll
-    for (int n = 0; n < blocks; n++)
-#pragma unroll
-      for (int r = 0; r < 16; r++) {
-        const int key = 32 * n + mfma_row(r);
-        scores[n][r] = key <= last ? scores[n][r] : -infinity;
-        if constexpr (V::left_bound) scores[n][r] = key >= first ? scores[n][r] : -infinity;
-      }
+  __device__ Mask(const Shape& shape, const Sequence& s, int token, int half) {
+    const KeyBounds keys = visible_keys<V>(shape, s, token);
+    first = keys.first - 4 * half;
+    last = keys.last - 4 * half;
+  }
+
+  __device__ __forceinline__ void apply(f32x16 (&scores)[2], int tile_key) const {
+    const int below = last - tile_key, above = first - tile_key;
+    static_for<0, 2>([&](auto n) {
+      static_for<0, 16>([&](auto r) {
+        constexpr int key = 32 * n + mfma_row(r), element = r;
+        float score = scores[n][element];
+        score = key <= below ? score : -infinity;
+        if constexpr (V::left_bound) score = key >= above ? score : -infinity;
+        scores[n][element] = score;
+      });
+    });
   }
 };
 
