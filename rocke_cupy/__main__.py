@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ._commands import add_inspect
+from ._commands import add_bench, add_inspect
 from ._config import show_config
 
 
@@ -15,6 +15,7 @@ def main(arguments: list[str] | None = None) -> None:
     config = commands.add_parser("config", help="print versions, device and folders (the default)")
     config.set_defaults(run=lambda options: show_config())
     add_inspect(commands)
+    add_bench(commands)
     parser.set_defaults(run=lambda options: show_config())
     options = parser.parse_args(arguments)
     options.run(options)

@@ -6,9 +6,13 @@ What they do is imported when one of them runs: it needs the emulator's packages
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .spec import BLOCK_M, AttentionDenseSpec
+
+SUITES = ("seed", "mha", "gqa", "aiter", "short")
+PEERS = ("aiter", "flydsl", "torch")
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -27,6 +31,37 @@ def _run_inspect(options: argparse.Namespace) -> None:
 
     inspection = _inspect.inspect_kernel(_spec_from(options), options.rocm)
     print(_inspect.as_json(inspection) if options.json else _inspect.as_text(inspection))
+
+
+def add_bench(commands: Commands) -> None:
+    """Add ``bench``."""
+    parser = commands.add_parser(
+        "bench", help="measure TFLOPS on a MI355X; without one, print modelled times"
+    )
+    parser.add_argument(
+        "--suite", nargs="+", choices=SUITES, default=SUITES, help="groups of shapes (default all)"
+    )
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="compare with")
+    parser.add_argument("--samples", type=int, default=30, help="of each shape (default 30)")
+    parser.add_argument("--modelled", action="store_true", help="model even if there is a GPU")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write all rows")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw them, with matplotlib")
+    parser.add_argument("--rocm", choices=("7.0", "7.14"), default="7.0", help="of modelled times")
+    parser.set_defaults(run=_run_bench)
+
+
+def _run_bench(options: argparse.Namespace) -> None:
+    from . import _bench
+
+    _bench.run(
+        options.suite,
+        options.peers,
+        samples=options.samples,
+        rocm=options.rocm,
+        modelled=options.modelled,
+        csv_file=options.csv,
+        plot_file=options.plot,
+    )
 
 
 def _add_spec_arguments(parser: argparse.ArgumentParser) -> None:
