@@ -22,7 +22,6 @@ SCHEDULE_VARIABLE = "ROCKE_EMULATOR_SCHEDULE"
 
 _SOURCES = Path(__file__).with_name("hip_runtime")
 _SITE = Path(__file__).with_name("_sitecustomize.py")
-_FORMAT = "1"
 # What hipRuntimeGetVersion answers for each ROCm version.
 _HIP_VERSIONS = {"7.0": 70051831, "7.14": 71460850}
 
@@ -100,6 +99,8 @@ def environment(
     """
     variables = dict(os.environ if base is None else base)
     cache = _cache.cache_dir()
+    # CuPy has neither the ROCm version nor the headers in the key of its cache.
+    compiled = f"rocm-{version}-{_digest_of_files(_SOURCES / 'include')}"
     for name, folder in (("LD_LIBRARY_PATH", "lib"), ("PATH", "bin"), ("PYTHONPATH", "python")):
         variables[name] = _in_front(str(root / folder), variables.get(name, ""))
     variables |= {
@@ -107,9 +108,8 @@ def environment(
         VERSION_VARIABLE: version,
         PACKAGE_VARIABLE: str(Path(__file__).parents[2]),
         "ROCM_HOME": str(root),
-        # CuPy's cache has no ROCm version in its key; a folder each keeps them apart.
-        "CUPY_CACHE_DIR": str(cache / "cupy" / root.name),
-        "AMD_COMGR_CACHE_DIR": str(cache / "comgr" / root.name),
+        "CUPY_CACHE_DIR": str(cache / "cupy" / compiled),
+        "AMD_COMGR_CACHE_DIR": str(cache / "comgr" / compiled),
         _cache.VARIABLE: str(cache),
     }
     if memory is not None:
@@ -125,14 +125,21 @@ def _in_front(folder: str, path: str) -> str:
 
 def _digest(cupy: Path, tools: RocmTools) -> str:
     """Digest of all that a root is made from, quick enough for every start."""
-    digest = hashlib.sha256()
-    sources = sorted(path for path in _SOURCES.rglob("*") if path.is_file())
-    for path in (*sources, _SITE, Path(__file__)):
-        digest.update(f"{path.name}\0".encode() + path.read_bytes())
     # Another CuPy in the same place has other libraries, of another size or time.
     runtime = next((cupy / "cupy_backends/cuda/api").glob("runtime.*.so"), None)
     stamp = (runtime.stat().st_size, runtime.stat().st_mtime_ns) if runtime else None
-    digest.update(repr((_FORMAT, str(cupy), stamp, tools.folder.name)).encode())
+    sources = _digest_of_files(_SOURCES, _SITE, Path(__file__))
+    parts = (sources, str(cupy), stamp, tools.folder.name)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _digest_of_files(*places: Path) -> str:
+    """Digest of files and of all files in folders."""
+    digest = hashlib.sha256()
+    for place in places:
+        files = [place] if place.is_file() else sorted(p for p in place.rglob("*") if p.is_file())
+        for path in files:
+            digest.update(f"{path.relative_to(place.parent)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

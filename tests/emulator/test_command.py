@@ -215,6 +215,9 @@ except Exception as error:
 with cupy.cuda.Device(1):
     kernel((1,), (4,), (there,))
 print(here.get() + there.get())
+with cupy.cuda.Device(1):
+    copied = cupy.asarray(here)
+print(copied.device.id, copied.get())
 stream = cupy.cuda.Stream()
 with cupy.cuda.Device(1):
     try:
@@ -226,7 +229,8 @@ with cupy.cuda.Device(1):
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[:4] == ["2 0 1", "1", "hipErrorLaunchFailure:", "[2. 4. 6. 8.]"]
-    assert "stream of device 0, current device 1" in lines[4]
+    assert lines[4] == "1 [1. 2. 3. 4.]"
+    assert "stream of device 0, current device 1" in lines[5]
 
 
 def test_no_device_at_all_is_possible():
