@@ -64,11 +64,11 @@ __device__ __forceinline__ WorkItem decode_work(int id, const WorkCount& n) {
     item.head = id % n.heads, id /= n.heads;
     item.batch = id % n.batch, item.split = id / n.batch;
   } else {
-    item.batch = id % n.batch;
-    const int plane = id / n.batch;
-    item.head = plane % n.heads, id = plane / n.heads;
+    item.batch = id % n.batch, id /= n.batch;
+    item.head = id % n.heads, id /= n.heads;
     item.query_block = id % n.query_blocks, item.split = id / n.query_blocks;
-    if (V::work_order == order_interleave && V::right_bound && plane % 2 == 1)
+    // By the head alone: by the count of (block, head) as well, items would be visited twice when the heads are odd.
+    if (V::work_order == order_interleave && V::right_bound && item.head % 2 == 1)
       item.query_block = n.query_blocks - 1 - item.query_block;
   }
   return item;
