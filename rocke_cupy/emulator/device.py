@@ -22,8 +22,8 @@ from rocke_cupy.emulator import _hip_abi as abi
 from rocke_cupy.emulator import device_libraries
 from rocke_cupy.emulator.code_images import BadImage, code_object_at
 from rocke_cupy.emulator.code_object import CodeObjectError, Kernel
+from rocke_cupy.emulator.large_code import Loaded, load_module
 from rocke_cupy.emulator.memory import Buffer
-from rocke_cupy.emulator.program import Program, load
 from rocke_cupy.emulator.progress import Progress
 from rocke_cupy.emulator.report import EmulationError, Report
 from rocke_cupy.emulator.run import MEMORIES, SCHEDULES
@@ -119,7 +119,7 @@ class _Refused(Exception):  # noqa: N818 (not an error of ours: it becomes a HIP
 
 @dataclass
 class _Module:
-    program: Program
+    loaded: Loaded
     kernels: list[str]
 
 
@@ -130,13 +130,13 @@ _module_ids = itertools.count(1)
 def _load_module(image: int, module: Any) -> None:
     try:
         code = code_object_at(image)
-        program = load(code)
+        loaded = load_module(code)
     except BadImage as error:
         raise _Refused(error.status, str(error)) from error
     except CodeObjectError as error:
         raise _Refused(abi.INVALID_IMAGE, str(error)) from error
     module[0] = identity = next(_module_ids)
-    _modules[identity] = _Module(program, list(program.kernels))
+    _modules[identity] = _Module(loaded, list(loaded.kernels))
 
 
 def _unload_module(module: int) -> None:
@@ -145,7 +145,7 @@ def _unload_module(module: int) -> None:
 
 def _find_function(module: int, name: bytes, info: Any) -> None:
     found = _modules[module]
-    kernel = found.program.kernels.get(name.decode())
+    kernel = found.loaded.kernels.get(name.decode())
     if kernel is None:
         known = ", ".join(found.kernels[:8]) or "none"
         raise _Refused(abi.NOT_FOUND, f"there is no kernel {name.decode()!r}; there are: {known}")
@@ -161,7 +161,7 @@ def _find_function(module: int, name: bytes, info: Any) -> None:
 
 def _find_global(module: int, name: bytes, address: Any, size: Any) -> None:
     try:
-        address[0], size[0] = _modules[module].program.symbol_address(name.decode())
+        address[0], size[0] = _modules[module].loaded.symbol_address(name.decode())
     except KeyError:
         message = f"there is no variable {name.decode()!r} in the code object"
         raise _Refused(abi.NOT_FOUND, message) from None
@@ -171,12 +171,13 @@ def _launch(pointer: Any) -> None:
     launch = pointer.contents
     module = _modules[launch.module]
     name = module.kernels[launch.kernel]
-    kernel = module.program.kernels[name]
+    program = module.loaded.program_of(name)
+    kernel = program.kernels[name]
     kernarg = _kernarg(kernel, launch)
     settings = _settings
     with Progress(name) as progress:
         report = execute(
-            module.program,
+            program,
             name,
             tuple(launch.grid),
             tuple(launch.block),

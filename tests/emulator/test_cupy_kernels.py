@@ -158,6 +158,20 @@ def test_assignment(both, rng):
     both(assign, values(rng, 7, 9), np.array([0, 6]), exact=True)
 
 
+def test_sorting_with_kernels_that_came_compiled(both, rng):
+    a = values(rng, 300)
+    both(lambda xp, a: xp.sort(a), a, exact=True)
+    both(lambda xp, a: xp.argsort(a), a, exact=True)
+    both(lambda xp, a: xp.unique((a * 3).astype(np.int32)), a, exact=True)
+
+
+def test_a_random_generator_with_kernels_that_came_compiled(cp):
+    numbers = cp.random.Generator(cp.random.XORWOW(1, size=256)).random(1000).get()
+    assert 0 <= numbers.min() < 0.01
+    assert 0.99 < numbers.max() < 1
+    assert len(set(numbers.tolist())) == 1000
+
+
 def test_kernels_that_the_user_writes(cp, rng):
     a, b = values(rng, 5, 30), values(rng, 30)
     squares = cp.ElementwiseKernel("T x, T y", "T z", "z = (x - y) * (x - y)", "squares")

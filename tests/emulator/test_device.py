@@ -159,3 +159,10 @@ def test_a_setting_that_the_emulator_refuses_fails_the_launch(cp, kernel):
     wrong = pytest.raises(cp.cuda.driver.CUDADriverError, match=r"InvalidValue.*ids below 5")
     with device.configure(workgroups=[5]), wrong:
         kernel("which")((5,), (1,), (cp.empty(5, np.int32),))
+
+
+def test_an_array_does_not_run_into_its_neighbour(cp, kernel):
+    # whole pages, allocated one after the other
+    x, y = cp.empty(1024, np.float32), cp.empty(1024, np.float32)
+    with pytest.raises(cp.cuda.driver.CUDADriverError, match="offset 4096 of buffer argument 0"):
+        kernel("past_the_end")((1,), (1024,), (x, y))
