@@ -151,7 +151,7 @@ def phases(program: Program, trace: np.ndarray, count: int) -> list[Phase]:
     """
     names = [i.mnemonic for i in program.instructions]
     cuts = [k for k, pc in enumerate(trace["pc"]) if names[pc] == "s_barrier"]
-    middle = len(cuts) // 2 // count * count
+    middle = max(len(cuts) - 1 - count, 0) // 2 // count * count
     found = []
     for first, last in itertools.pairwise(cuts[middle : middle + count + 1]):
         start, arrival = int(trace["time"][first + 1]), int(trace["time"][last])

@@ -1,9 +1,13 @@
 """The rules of the timing model, on kernels of a few instructions that are written down."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from rocke_cupy.emulator import hiprtc, run
+from rocke_cupy.emulator import hiprtc, run, timing
+from rocke_cupy.emulator.timing import constants, phases
 
 pytestmark = pytest.mark.network
 
@@ -117,3 +121,91 @@ def test_one_wave(code, name):
 @pytest.mark.parametrize("name", EIGHT_WAVES)
 def test_eight_waves_share_the_units(code, name):
     assert cost(code, name, 8) == pytest.approx(EIGHT_WAVES[name][1], rel=0.02)
+
+
+# ---- what waves do to one another ----
+
+TOGETHER = r"""
+extern "C" __global__ __launch_bounds__(512) void together(float* out, int priority, int extra) {
+  int wave = __builtin_amdgcn_readfirstlane(threadIdx.x / 64);
+  if (wave >= 4 && priority) __builtin_amdgcn_s_setprio(1);
+  asm volatile(ADDS ::: "v80");
+  __builtin_amdgcn_s_barrier();
+  for (int i = 0; wave == 0 && i < extra; i++) asm volatile(ADDS ::: "v80");
+  __builtin_amdgcn_s_barrier();
+  asm volatile(ADDS ::: "v80");
+  out[threadIdx.x + 512 * blockIdx.x] = 1;
+}
+"""
+ADDS = 100
+
+
+@pytest.fixture(scope="module")
+def together():
+    body = "\\n".join(["v_add_f32 v80, v80, v80"] * ADDS)
+    return hiprtc.compile(TOGETHER.replace("ADDS", f'"{body}"'), ("-O3",)).code
+
+
+def run_together(code, priority=0, extra=0, workgroups=1, **options):
+    out = on_a_line(512 * workgroups)
+    arguments = [out, np.int32(priority), np.int32(extra)]
+    options = {"shared_mem": ALL_OF_LDS, **options}
+    return run(code, "together", (workgroups,), (512,), arguments, timing=True, **options)
+
+
+def arrival(report, wave):
+    """Return the cycle in which a wave issues its first barrier."""
+    trace = report.timing.traces[wave]
+    names = np.array([i.mnemonic for i in report.program.instructions])[trace["pc"]]
+    return int(trace["time"][np.flatnonzero(names == "s_barrier")[0]])
+
+
+def test_the_wave_with_priority_goes_first(together):
+    fair, favoured = (run_together(together, priority=p) for p in (0, 1))
+    # Two waves share a SIMD: in turns both take twice as long, with priority only one waits.
+    assert arrival(fair, 0) == pytest.approx(arrival(fair, 4), abs=40)
+    assert arrival(favoured, 0) > arrival(favoured, 4) + 0.8 * 4 * ADDS
+
+
+def test_waves_wait_at_a_barrier_for_the_slowest(together):
+    quick, slow = (run_together(together, extra=n).timing for n in (0, 10))
+    late = 10 * ADDS * 4
+    assert slow.pace.cycles - quick.pace.cycles == pytest.approx(late, rel=0.1)
+    # Seven of eight waves wait.
+    assert slow.pace.stalls["barrier"] - quick.pace.stalls["barrier"] == pytest.approx(
+        late * 7 / 8, rel=0.1
+    )
+
+
+def test_phases_lie_between_barriers(together):
+    report = run_together(together, extra=10)
+    first, other = (phases(report.program, report.timing.traces[w], 1) for w in (0, 1))
+    assert first[0].mnemonics["v_add_f32_e32"] == 10 * ADDS
+    assert first[0].waited < other[0].waited
+    assert first[0].cycles + first[0].waited == other[0].cycles + other[0].waited
+
+
+def test_workgroups_that_fit_share_a_compute_unit(together):
+    alone = run_together(together).timing
+    shared = run_together(together, shared_mem=60 * 1024).timing
+    assert (alone.copies, shared.copies) == (1, 2)
+    # Adds of four waves a SIMD in place of two.
+    adds = 2 * ADDS * 2 * 4
+    assert shared.pace.cycles - alone.pace.cycles == pytest.approx(adds, rel=0.15)
+
+
+def test_each_workgroup_is_timed(together):
+    timing = run_together(together, workgroups=5, threads=2).timing
+    assert sorted(timing.cycles) == [0, 1, 2, 3, 4]
+    assert len(set(timing.cycles.values())) <= 2
+    assert set(timing.pace.busy) == {"mfma", "vector", "scalar", "lds", "memory"}
+    assert timing.pace.limit == "vector"
+    assert "vector issue" in str(timing.pace)
+
+
+def test_every_constant_has_a_source():
+    entries = json.loads(Path(timing.__file__).with_name("gfx950_timing.json").read_text())
+    assert set(entries) == set(constants())
+    for name, entry in entries.items():
+        assert entry["kind"] in ("published", "measured", "derived", "estimate"), name
+        assert len(entry["source"]) > 20, name
