@@ -3,19 +3,9 @@
 // Eight waves of 32 rows. S^T = K Q^T puts a row's scores in one lane pair, so that the row maximum and sum are sums over
 // registers, and P feeds the second MFMA without a shuffle (tile/kv_layout.h has the order of keys that this needs).
 #pragma once
-#include "common/arguments.h"
-#include "common/static_for.h"
-#include "isa/lane.h"
 #include "isa/mfma.h"
 #include "isa/wait.h"
-#include "parts/epilogue.h"
-#include "parts/key_range.h"
-#include "parts/kv_pipeline.h"
-#include "parts/mask.h"
-#include "parts/online_softmax.h"
-#include "parts/query_rows.h"
-#include "parts/sequence.h"
-#include "parts/work_order.h"
+#include "parts/forward.h"
 
 namespace rocke {
 
@@ -23,9 +13,10 @@ template <class V>
 struct RowBlock {
   using T = Tiling<V>;
   using Kv = KvPipeline<V>;
+  using Softmax = OnlineSoftmax<V>;
 
   Kv kv;
-  OnlineSoftmax<V> softmax;
+  Softmax softmax;
   Mask<V> mask;
   KeyRange keys;
   vec<Element<V>, 8> q[T::qk_steps];
@@ -142,8 +133,10 @@ struct RowBlock {
 
   // Slots and register blocks are compile-time choices, so the loop is unrolled by the length of the ring, and the tiles are
   // rounded up to it: a tile past the end is hidden by the mask like any other key. One way into the loop and one way out, at
-  // its end: with more, the register allocator spills at D = 128.
-  __device__ __forceinline__ void run(bool second_group) {
+  // its end: with more, the register allocator spills at D = 128. No barrier at the end: another item's first requests go to
+  // slots other than the one that the slower waves may still be reading.
+  __device__ __forceinline__ void run(int wave) {
+    const bool second_group = wave >= waves_per_block / 2;
     kv.template request_k<0>();
     static_for<1, T::ring>([&](auto i) {
       kv.template request_k<i>();
@@ -165,59 +158,6 @@ struct RowBlock {
   }
 };
 
-template <class V>
-__device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item, int wave) {
-  const int lane = lane_id();
-  const Sequence sequence = find_sequence<V>(a, item.batch);
-  const QueryRows<V> rows(a.shape, sequence, item);
-  const int block_row = item.query_block * rows_per_block;
-  if (V::varlen && item.batch == a.shape.batch - 1) {
-    clear_rows<V>(a, sequence, item, rows, block_row, count_work<V>(a.shape).query_blocks * rows_per_block, wave, lane);
-    return;
-  }
-  if (block_row >= rows.count()) return;
-
-  const int wave_row = block_row + wave * rows_per_wave;
-  const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
-  const int kv_head = V::pack_gqa ? item.head : item.head / (a.shape.query_heads / a.shape.kv_heads);
-  RowBlock<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), OnlineSoftmax<V>(a.softmax_scale),
-                    Mask<V>(a.shape, sequence, rows.token(wave_row + lane % 32), lane / 32), keys};
-  if (keys.first < keys.end) {
-    load_query<V>(block.q, a, sequence, rows[wave_row + lane % 32], lane / 32);
-    block.run(wave >= waves_per_block / 2);
-  } else {
-    static_for<0, Tiling<V>::d_tiles>([&](auto d) { block.o[d] = 0.f; });
-  }
-  store_rows<V>(a, sequence, item, rows[wave_row + lane_id() % 32], lane_id() / 32, block.o, block.softmax);
-}
-
-template <class V>
-__device__ __forceinline__ void attention_forward(const Arguments& a) {
-  const int wave = uniform(work_item_id() / wave_lanes);
-  const WorkCount work = count_work<V>(a.shape);
-  if constexpr (V::persistent) {
-    const int items = work.total(), stride = a.shape.num_workgroups;
-    for (int id = workgroup_id(); id < items; id += stride) {
-      // Read anew for each item: kept over the loop, the arguments and what follows from them spill scalar registers.
-      const Arguments again = kernel_arguments<Arguments>();
-      attend<V>(again, decode_work<V>(id, count_work<V>(again.shape)), wave);
-      // No barrier: the next item's first requests go to slots other than the one that the slower waves may still be reading.
-    }
-  } else {
-    attend<V>(a, decode_work<V>(workgroup_id(), work), wave);
-  }
-}
-
 }  // namespace rocke
 
-// The parameters lie in memory as the fields of rocke::Arguments: first those of the seed's signature, then what is ours.
-#define ROCKE_ATTENTION_FORWARD(entry)                                                                                  \
-  extern "C" __global__ __launch_bounds__(512)                                                                         \
-      __attribute__((amdgpu_waves_per_eu(Variant::waves_per_eu, Variant::waves_per_eu))) void                          \
-      entry(const void* q_ptr, const void* k_ptr, const void* v_ptr, void* o_ptr, float scale,                         \
-            const int* cu_seqlens_q, const int* cu_seqlens_kv, const int* kv_lens, float* lse_ptr,                     \
-            rocke::Shape shape) {                                                                                      \
-    rocke::attention_forward<Variant>(                                                                                 \
-        {q_ptr, k_ptr, v_ptr, o_ptr, scale, (rocke::Lengths)cu_seqlens_q, (rocke::Lengths)cu_seqlens_kv,               \
-         (rocke::Lengths)kv_lens, lse_ptr, shape});                    \
-  }
+#define ROCKE_ATTENTION_FORWARD(entry) ROCKE_FORWARD_KERNEL(entry, rocke::RowBlock)

@@ -32,7 +32,7 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
   const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
   const int kv_head = V::pack_gqa ? item.head : item.head / (a.shape.query_heads / a.shape.kv_heads);
   Block<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), typename Block<V>::Softmax(a.softmax_scale),
-                 Mask<V>{a.shape, sequence, rows, wave_row}, keys};
+                 Mask<V>(a.shape, sequence, rows.token(wave_row + lane % 32), lane / 32), keys};
   if (keys.first < keys.end) {
     load_query<V>(block.q, a, sequence, rows[wave_row + lane % 32], lane / 32);
     block.run(wave);

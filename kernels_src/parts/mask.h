@@ -18,9 +18,10 @@ struct Mask {
     last = keys.last - 4 * half;
   }
 
-  __device__ __forceinline__ void apply(f32x16 (&scores)[2], int tile_key) const {
-    const int below = last - tile_key, above = first - tile_key;
-    static_for<0, 2>([&](auto n) {
+  template <int blocks>  // of 32 keys
+  __device__ __forceinline__ void apply(f32x16 (&scores)[blocks], int first_key) const {
+    const int below = last - first_key, above = first - first_key;
+    static_for<0, blocks>([&](auto n) {
       static_for<0, 16>([&](auto r) {
         constexpr int key = 32 * n + mfma_row(r), element = r;
         float score = scores[n][element];
