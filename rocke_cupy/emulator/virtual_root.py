@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocke_cupy import _cache
+from rocke_cupy.emulator import _core, native
 from rocke_cupy.emulator.cupy_imports import Imports, cupy_folder, read_imports
 from rocke_cupy.emulator.rocm_tools import VERSION_VARIABLE, RocmTools, rocm_tools
 
@@ -22,6 +23,7 @@ SCHEDULE_VARIABLE = "ROCKE_EMULATOR_SCHEDULE"
 
 _SOURCES = Path(__file__).with_name("hip_runtime")
 _SITE = Path(__file__).with_name("_sitecustomize.py")
+_CORE = Path(__file__).with_name("core")
 # What hipRuntimeGetVersion answers for each ROCm version.
 _HIP_VERSIONS = {"7.0": 70051831, "7.14": 71460850}
 
@@ -128,7 +130,7 @@ def _digest(cupy: Path, tools: RocmTools) -> str:
     # Another CuPy in the same place has other libraries, of another size or time.
     runtime = next((cupy / "cupy_backends/cuda/api").glob("runtime.*.so"), None)
     stamp = (runtime.stat().st_size, runtime.stat().st_mtime_ns) if runtime else None
-    sources = _digest_of_files(_SOURCES, _SITE, Path(__file__))
+    sources = _digest_of_files(_SOURCES, _CORE, _SITE, Path(__file__))
     parts = (sources, str(cupy), stamp, tools.folder.name)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -157,6 +159,8 @@ def _build(folder: Path, final: Path, cupy: Path, tools: RocmTools) -> None:
         (folder / "lib" / path.name).symlink_to(path.resolve())
     _build_libraries(imports, folder / "lib", _HIP_VERSIONS[tools.version])
     _write_hipcc(folder / "bin" / "hipcc", final, tools.version)
+    # The emulator's core is compiled now, so that the first launch does not take unannounced long.
+    _core.library()
 
 
 def _copy_headers(source: Path, target: Path) -> None:
@@ -168,8 +172,6 @@ def _copy_headers(source: Path, target: Path) -> None:
 
 def _build_libraries(imports: Imports, folder: Path, hip_version: int) -> None:
     """Compile all stand-ins as one library, under the name of each that CuPy links."""
-    from rocke_cupy.emulator import native  # the compiler is needed only when a root is made
-
     soname = _soname(_RUNTIME, imports)
     stubs, exports = _generate(imports)
     digest = hashlib.sha256((stubs + exports).encode()).hexdigest()[:16]

@@ -22,11 +22,12 @@ def root():
 
 @pytest.fixture
 def fresh(root, tmp_path, monkeypatch):
-    """A cache folder that has the compilers and nothing else."""
+    """A cache folder that has the compilers and what they made, but no root."""
     shared = _cache.cache_dir()
     own = tmp_path / "cache"
     own.mkdir()
-    (own / "rocm").symlink_to(shared / "rocm")
+    for name in ("rocm", "native"):
+        (own / name).symlink_to(shared / name)
     monkeypatch.setenv(_cache.VARIABLE, str(own))
     return own
 
