@@ -18,7 +18,7 @@ def merge_states(outs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bsh
     ----------
     outs : sequence of arrays
         What `attention` or `attention_varlen` returned for each set of keys: equal shapes and
-        dtypes.
+        dtypes, any strides. CuPy arrays are merged on their GPU, on CuPy's current stream.
     lses : sequence of arrays
         The LSE that came with each: float32.
     layout : {"bshd", "bhsd"}
@@ -50,7 +50,11 @@ def merge_states(outs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bsh
     >>> bool(abs(out - full).max() < 2e-3), bool(abs(lse - full_lse).max() < 1e-6)
     (True, True)
     """
-    outs, lses = _checked(outs, lses, layout)
+    outs, lses, on_gpu = _checked(outs, lses, layout)
+    if on_gpu:
+        from . import _merge_device
+
+        return _merge_device.merge(outs, lses, _lse_axes(outs[0].ndim, layout))
     shares = np.stack(lses).astype(np.float64)
     top = shares.max(axis=0)
     unseen = np.isneginf(top)
@@ -69,7 +73,9 @@ def merge_states(outs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bsh
     return merged.astype(outs[0].dtype), lse
 
 
-def _checked(outs: Sequence[Any], lses: Sequence[Any], layout: str) -> tuple[list[Any], list[Any]]:
+def _checked(
+    outs: Sequence[Any], lses: Sequence[Any], layout: str
+) -> tuple[list[Any], list[Any], bool]:
     outs, lses = list(outs), list(lses)
     if not outs or len(outs) != len(lses):
         raise ValueError(
@@ -79,8 +85,9 @@ def _checked(outs: Sequence[Any], lses: Sequence[Any], layout: str) -> tuple[lis
     checks.check_layout(layout)
     named = {f"outs[{i}]": a for i, a in enumerate(outs)}
     named_lses = {f"lses[{i}]": a for i, a in enumerate(lses)}
-    if checks.check_library(**named, **named_lses):
-        raise NotImplementedError("outs are CuPy arrays: there is no kernel that merges them yet")
+    on_gpu = checks.check_library(**named, **named_lses)
+    if on_gpu:
+        checks.check_devices(**named, **named_lses)
     _check_outs(named, layout)
     first = outs[0]
     lse_shape = _lse_shape(first.shape, layout)
@@ -91,7 +98,7 @@ def _checked(outs: Sequence[Any], lses: Sequence[Any], layout: str) -> tuple[lis
             raise ValueError(
                 f"{name}.shape={lse.shape} must be {lse_shape} for outs[0].shape={first.shape}"
             )
-    return outs, lses
+    return outs, lses, on_gpu
 
 
 def _check_outs(outs: dict[str, Any], layout: str) -> None:
@@ -114,3 +121,10 @@ def _lse_shape(out_shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     if layout == "bhsd":
         return out_shape[:-1]
     return (*out_shape[:-3], out_shape[-2], out_shape[-3])
+
+
+def _lse_axes(ndim: int, layout: str) -> tuple[int, ...]:
+    """Return which axis of an LSE belongs to each outer axis of an out."""
+    if ndim == 3:
+        return (1, 0)
+    return (0, 1, 2) if layout == "bhsd" else (0, 2, 1)
