@@ -4,9 +4,16 @@
 runs a Python script on a virtual device. See docs/emulator.md.
 """
 
-from rocke_cupy.emulator.memory import Buffer
-from rocke_cupy.emulator.program import Program, load
-from rocke_cupy.emulator.report import EmulationError, Race, Report
-from rocke_cupy.emulator.run import launch, run
+try:
+    from rocke_cupy.emulator.memory import Buffer
+    from rocke_cupy.emulator.program import Program, load
+    from rocke_cupy.emulator.report import EmulationError, Race, Report
+    from rocke_cupy.emulator.run import launch, run
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"rocke_cupy.emulator needs {error.name}, which is not installed; install it with: "
+        'pip install "rocke_cupy[emulator]"',
+        name=error.name,
+    ) from error
 
 __all__ = ["Buffer", "EmulationError", "Program", "Race", "Report", "launch", "load", "run"]

@@ -238,3 +238,11 @@ def test_no_device_at_all_is_possible():
     done = run("-c", code, variables={"ROCKE_EMULATOR_DEVICES": "0"})
     assert done.stdout == "False\n"
     assert "hipErrorNoDevice: ROCKE_EMULATOR_DEVICES is 0" in done.stderr
+
+
+def test_a_missing_package_is_a_sentence(tmp_path):
+    (tmp_path / "msgpack.py").write_text("raise ModuleNotFoundError(name='msgpack')")
+    done = run("-c", "pass", path=[str(tmp_path)])
+    assert done.returncode == 1
+    assert "needs msgpack, which is not installed" in done.stderr.splitlines()[-1]
+    assert 'pip install "rocke_cupy[emulator]"' in done.stderr.splitlines()[-1]
