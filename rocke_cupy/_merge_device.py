@@ -49,8 +49,9 @@ def _merge_once(
     if out.size == 0:
         return out, lse
     outs, lses = _alike(outs), _alike(lses)
-    strides = ([array.strides[axis] for axis in lse_axes] for array in (lses[0], lse))
-    step = Merge(Layout.of(outs[0]), Layout.of(out), *strides, len(outs), outs[0].data.device_id)
+    part_lse, result_lse = ([a.strides[axis] for axis in lse_axes] for a in (lses[0], lse))
+    parts, result = Layout.of(outs[0]), Layout.of(out)
+    step = Merge(parts, result, part_lse, result_lse, len(outs), outs[0].data.device_id)
     step.run([o.data.ptr for o in outs], [s.data.ptr for s in lses], out, lse)
     return out, lse
 
