@@ -1,6 +1,7 @@
 """Barriers, schedules, limits, and what stops a launch."""
 
 import _thread
+import re
 import threading
 import time
 
@@ -140,6 +141,8 @@ class TestLimits:
         assert "s_branch" in str(caught.value)
         assert "looping from" in str(caught.value)
         assert "s_add_u32 s9, s9, 1" in str(caught.value)
+        count = int(re.search(r"after (\d+) instructions", str(caught.value))[1])
+        assert 10_000 <= count < 10_000 + 16  # the turn is not cut short
 
     def test_a_hang_with_barriers_in_the_loop(self):
         with pytest.raises(EmulationError, match="no end after"):

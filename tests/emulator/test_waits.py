@@ -95,9 +95,17 @@ class TestVmcnt:
         assert "early read of v2" in str(fails(body, memory=memory))
 
     def test_a_64th_operation_waits_for_the_first(self, memory):
-        stores = "global_store_dword v1, v0, s[6:7]\n" * 63
-        body = "global_load_dword v2, v1, s[4:5]\n" + stores
-        np.testing.assert_array_equal(launch(body, memory=memory), LANES + 100)
+        load, store = "global_load_dword v2, v1, s[4:5]\n", "global_store_dword v1, v0, s[6:7]\n"
+        out = launch(load + 63 * store, memory=memory)
+        np.testing.assert_array_equal(out, LANES + 100)
+        assert "early read of v2" in str(fails(load + 62 * store, memory=memory))
+
+    def test_counts_of_more_than_four_bits(self, memory):
+        load, store = "global_load_dword v2, v1, s[4:5]\n", "global_store_dword v1, v0, s[6:7]\n"
+        body = load + 17 * store + "s_waitcnt vmcnt({count})"
+        out = launch(body.format(count=17), memory=memory)
+        np.testing.assert_array_equal(out, LANES + 100)
+        assert "early read of v2" in str(fails(body.format(count=18), memory=memory))
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

@@ -203,6 +203,13 @@ class TestCarry:
         step("v_sub_co_u32_e32 v1, vcc, v2, v4", state)
         assert (state.v[1, 0], state.get64("vcc")) == (ONES, 0xFFFFFFFF_FFFFFFFF)
 
+    def test_lanes_that_are_off_carry_nothing(self):
+        state = given(ONES, 1)
+        state.set64("exec", 0b1001)
+        state.set64("vcc", 0xFFFF)
+        step("v_add_co_u32_e32 v1, vcc, v2, v4", state)
+        assert state.get64("vcc") == 0b1001
+
     def test_multiply_and_add_of_64_bits(self):
         state = given(ONES, ONES, 0xFFFFFFFF_FFFFFFFF)
         step("v_mad_u64_u32 v[8:9], s[10:11], v2, v4, v[6:7]", state)
@@ -346,6 +353,15 @@ class TestDpp:
         step(f"v_mov_b32_dpp v1, v2 {control} row_mask:0xf bank_mask:0xf", state)
         expected = source if outside is None else np.where(outside, 1000, source)
         np.testing.assert_array_equal(state.v[1], expected)
+
+    @pytest.mark.parametrize(("bound_ctrl", "result"), [("", 1000), (" bound_ctrl:0", 0)])
+    def test_a_source_lane_that_is_off_is_outside(self, bound_ctrl, result):
+        state = State()
+        state.v[2], state.v[1] = 7, 1000
+        state.set64("exec", 0b1110)
+        controls = "quad_perm:[0,0,1,2] row_mask:0xf bank_mask:0xf"
+        step(f"v_mov_b32_dpp v1, v2 {controls}{bound_ctrl}", state)
+        np.testing.assert_array_equal(state.v[1, :4], [1000, result, 7, 7])
 
     def test_bound_ctrl_reads_zero_outside(self):
         state = State()
