@@ -95,7 +95,7 @@ def microseconds(call):
 def bare_launch(q, k, v, out):
     """Return a call that launches the same kernel with the same arguments by CuPy alone."""
     rocke_cupy.attention(q, k, v, causal=True, out=out)
-    (plan,) = _device.plans.values()
+    (plan,) = _device.kept.plans.values()
     launch = plan.launch
     arguments = (
         q, k, v, out, launch.scale[()], None, None, None, None, launch.shape[()],

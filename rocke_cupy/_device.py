@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable
 from typing import Any
 
@@ -17,8 +18,23 @@ _KEPT_PLANS = 4096
 
 AnyPlan = Plan | SteppedPlan
 
-plans: dict[Hashable, AnyPlan] = {}
-"""Plans by the key of `find_plan`, entered once the call that made them was checked."""
+
+class _Kept(threading.local):
+    """The plans of this thread: a plan holds the arguments of its launch, so it is not shared."""
+
+    def __init__(self) -> None:
+        self.plans: dict[Hashable, AnyPlan] = {}
+        self.latest: tuple[Hashable, AnyPlan | None] = (None, None)
+
+    def enter(self, key: Hashable, plan: AnyPlan) -> None:
+        """Keep the plan of a call that was checked."""
+        if len(self.plans) >= _KEPT_PLANS:
+            self.plans.clear()
+        self.plans[key] = plan
+        self.latest = (key, plan)
+
+
+kept = _Kept()
 
 
 def find_plan(
@@ -40,7 +56,10 @@ def find_plan(
             else (out.shape, out.strides, out.dtype, out.data.device_id, out.data.ptr % 16),
             flags,
         )  # fmt: skip
-        return key, plans.get(key)
+        # A model's layers make equal calls in a row; to compare is half the cost of to hash.
+        if key != kept.latest[0]:
+            kept.latest = (key, kept.plans.get(key))
+        return kept.latest
     # NumPy's data is a buffer, which not all dtypes have; a list is not hashable.
     except (AttributeError, TypeError, ValueError):
         return None, None
@@ -95,9 +114,7 @@ def dense(
         kv_lens = key_lengths(kv_lens, plan, check)
     result = plan.run(q, k, v, out, kv_lens)
     if key is not None:
-        if len(plans) >= _KEPT_PLANS:
-            plans.clear()
-        plans[key] = plan
+        kept.enter(key, plan)
     return result
 
 

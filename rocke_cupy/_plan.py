@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _checks as checks
 from ._build import build
-from ._launch import element_strides, pack_shape
+from ._launch import PreparedLaunch, element_strides, pack_shape
 from ._steps import Layout
 from .dense import attention_dense_block, attention_dense_grid, build_attention_dense
 from .spec import AttentionDenseSpec
@@ -65,10 +65,8 @@ class Plan:
         self.lse_shape = lse_shape(out.shape, axes) if return_lse else None
         self._cupy = cupy_calls()
         self._apart = distances(layouts)
-        self._grid, self._block = attention_dense_grid(spec), attention_dense_block(spec)
-        self._launch = build(build_attention_dense(spec), device_id, spec)
-        self._scale = np.float32(problem.scale)
-        self._shape = pack_shape(
+        grid = attention_dense_grid(spec)
+        shape = pack_shape(
             strides={name[0]: element_strides(layout, axes) for name, layout in layouts.items()},
             masks=problem.masks,
             lse_batch=0 if axes.batch < 0 else problem.num_query_heads * tokens,
@@ -81,8 +79,12 @@ class Plan:
             query_heads=problem.num_query_heads,
             kv_heads=problem.num_kv_heads,
             num_splits=spec.num_splits,
-            num_workgroups=self._grid[0] * self._grid[1] * self._grid[2],
+            num_workgroups=grid[0] * grid[1] * grid[2],
             total_q=tokens,
+        )
+        function = build(build_attention_dense(spec), device_id, spec)
+        self.launch = PreparedLaunch(
+            function, grid, attention_dense_block(spec), problem.scale, shape
         )
 
     def run(
@@ -104,30 +106,25 @@ class Plan:
         if current_device() != self.device_id:
             with device(self.device_id):
                 return self.run(q, k, v, out, kv_lens, cu_seqlens_q, cu_seqlens_k)
+        at_q, at_k, at_v = q.data.ptr, k.data.ptr, v.data.ptr
         if out is None:
             out = empty(self.out_shape, self.out_dtype)
+            at_out = out.data.ptr
         else:
-            check_apart(self._apart, out, q, k, v)
+            at_out = out.data.ptr
+            if near(self._apart, at_out, at_q, at_k, at_v):
+                checks.check_overlap(out, q=q, k=k, v=v)
         lse = None if self.lse_shape is None else empty(self.lse_shape, _FLOAT32)
-        self.launch(q, k, v, out, lse, kv_lens, cu_seqlens_q, cu_seqlens_k)
+        self.launch(
+            at_q, at_k, at_v, at_out, address(cu_seqlens_q), address(cu_seqlens_k),
+            address(kv_lens), address(lse),
+        )  # fmt: skip
         return out if lse is None else (out, lse)
 
-    def launch(
-        self,
-        q: Any,
-        k: Any,
-        v: Any,
-        out: Any,
-        lse: Any,
-        kv_lens: Any,
-        cu_seqlens_q: Any,
-        cu_seqlens_k: Any,
-    ) -> None:
-        """Launch the kernel on arrays of the plan's layouts."""
-        self._launch(
-            self._grid, self._block,
-            (q, k, v, out, self._scale, cu_seqlens_q, cu_seqlens_k, kv_lens, lse, self._shape),
-        )  # fmt: skip
+
+def address(array: Any) -> int:
+    """Return where an array starts, 0 for None."""
+    return 0 if array is None else array.data.ptr
 
 
 def cupy_calls() -> tuple[Any, Any, Any]:
@@ -143,20 +140,22 @@ def lse_shape(out_shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
     return per_head if axes.batch < 0 else (out_shape[axes.batch], *per_head)
 
 
-def distances(layouts: Mapping[str, Layout]) -> dict[str, tuple[int, int]]:
-    """Return how far from ``out`` each input must start, in bytes, lest they may overlap."""
+Distances = tuple[int, int, int, int, int, int]
+
+
+def distances(layouts: Mapping[str, Layout]) -> Distances:
+    """Return how far from ``out`` each input starts, at least and at most, if they overlap."""
     low, high = _span(layouts["out"])
-    spans = {name: _span(layouts[name]) for name in "qkv"}
-    return {name: (low - end, high - start) for name, (start, end) in spans.items()}
+    (q_low, q_high), (k_low, k_high), (v_low, v_high) = (_span(layouts[name]) for name in "qkv")
+    return (
+        low - q_high, high - q_low, low - k_high, high - k_low, low - v_high, high - v_low,
+    )  # fmt: skip
 
 
-def check_apart(apart: Mapping[str, tuple[int, int]], out: Any, q: Any, k: Any, v: Any) -> None:
-    """Refuse an ``out`` that overlaps an input; the exact test is only made near one."""
-    address = out.data.ptr
-    for name, array in (("q", q), ("k", k), ("v", v)):
-        below, above = apart[name]
-        if below < array.data.ptr - address < above:
-            checks.check_overlap(out, **{name: array})
+def near(apart: Distances, out: int, q: int, k: int, v: int) -> bool:
+    """Return whether ``out`` may overlap an input, by their addresses."""
+    q_from, q_to, k_from, k_to, v_from, v_to = apart
+    return q_from < q - out < q_to or k_from < k - out < k_to or v_from < v - out < v_to
 
 
 def _span(layout: Layout) -> tuple[int, int]:

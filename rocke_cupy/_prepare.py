@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _checks as checks
-from ._coverage import check_covered
-from ._plan import Axes, Plan, check_apart, cupy_calls, distances, lse_shape
+from ._plan import Axes, Plan, address, cupy_calls, distances, lse_shape, near
 from ._steps import Copy, Layout, Merge
 from .select import select
 from .spec import AttentionDenseSpec
@@ -42,7 +41,6 @@ def prepare(
 
     ``out`` is None for a fresh, contiguous result. ``num_splits`` overrules the choice.
     """
-    check_covered(problem)
     arrays = {"q": q, "k": k, "v": v}
     layouts = {name: Layout.of(array) for name, array in arrays.items()}
     layouts["out"] = Layout.contiguous(q.shape, q.dtype) if out is None else Layout.of(out)
@@ -133,22 +131,27 @@ class SteppedPlan:
                 return self.run(q, k, v, out, kv_lens, cu_seqlens_q, cu_seqlens_k)
         if out is None:
             out = empty(self._out.shape, self._out.dtype)
-        else:
-            check_apart(self._apart, out, q, k, v)
+        elif near(self._apart, address(out), address(q), address(k), address(v)):
+            checks.check_overlap(out, q=q, k=k, v=v)
         q, k, v = (
             self._packed_input(name, array) for name, array in zip("qkv", (q, k, v), strict=True)
         )
         lse = empty(self._lse_shape, _FLOAT32) if self._return_lse else None
-        lengths = (kv_lens, cu_seqlens_q, cu_seqlens_k)
+        lengths = (address(cu_seqlens_q), address(cu_seqlens_k), address(kv_lens))
         if isinstance(self._after, Merge):
             self._run_splits(self._after, q, k, v, out, lse, lengths)
         elif self._after is None:
-            self._plan.launch(q, k, v, out, lse, *lengths)
+            self._launch(q, k, v, out, lse, lengths)
         else:
             result = empty(self._kernel_out.shape, self._kernel_out.dtype)
-            self._plan.launch(q, k, v, result, lse, *lengths)
+            self._launch(q, k, v, result, lse, lengths)
             self._after.run(result, out)
         return (out, lse) if self._return_lse else out
+
+    def _launch(
+        self, q: Any, k: Any, v: Any, out: Any, lse: Any, lengths: tuple[int, int, int]
+    ) -> None:
+        self._plan.launch(address(q), address(k), address(v), address(out), *lengths, address(lse))
 
     def _packed_input(self, name: str, array: Any) -> Any:
         if name not in self._before:
@@ -166,12 +169,12 @@ class SteppedPlan:
         v: Any,
         out: Any,
         lse: Any,
-        lengths: tuple[Any, Any, Any],
+        lengths: tuple[int, int, int],
     ) -> None:
         empty = self._cupy[2]
         outs = empty((self._splits, *self._kernel_out.shape), _FLOAT32)
         lses = empty((self._splits, *self._lse_shape), _FLOAT32)
-        self._plan.launch(q, k, v, outs, lses, *lengths)
+        self._launch(q, k, v, outs, lses, lengths)
         merge.run(_addresses(outs), _addresses(lses), out, lse)
 
 
