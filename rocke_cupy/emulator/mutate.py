@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
@@ -148,7 +149,7 @@ def _weakened(program: Program, instruction: Instruction) -> Iterator[Mutation]:
 
 def mutate(code: bytes, mutation: Mutation) -> bytes:
     """Return a code object with one instruction word replaced."""
-    text = ELFFile(io.BytesIO(code)).get_section_by_name(".text")
+    text: Any = ELFFile(io.BytesIO(code)).get_section_by_name(".text")
     place = text["sh_offset"] + mutation.offset
     return code[:place] + mutation.word.to_bytes(4, "little") + code[place + 4 :]
 
