@@ -36,7 +36,9 @@ __device__ __forceinline__ KeyRange find_keys(const Shape& shape, const Sequence
   int first = first_token.first / tile * tile;
   int end = last_token.last < first_token.first ? first : last_token.last / tile * tile + tile;
   if constexpr (V::split_kv) {
-    const int share = ceil_div((end - first) / tile, shape.num_splits) * tile;
+    // Whole turns of the ring: the last turn would go on into the next part's keys, which no mask hides.
+    constexpr int turn = Tiling<V>::ring * tile;
+    const int share = ceil_div(ceil_div(end - first, turn), shape.num_splits) * turn;
     first += item.split * share;
     end = min(end, first + share);
   }

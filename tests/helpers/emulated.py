@@ -65,7 +65,10 @@ def attend(case, rocm="7.0", arrays=None, fenced=True, **options):
 
 
 def launch(spec, q, k, v, out, lse, case, *, rocm="7.0", kv_lens=None, cu_seqlens=(None, None), **options):
-    """Run one kernel on arrays in the layout that it takes."""
+    """Run one kernel on arrays in the layout that it takes.
+
+    With splits, out and lse are those of the first, and the others follow them in memory.
+    """
     name, code = compiled(spec, rocm)
     grid = attention_dense_grid(spec)
     axes = PACKED_AXES if spec.varlen else DENSE_AXES
@@ -77,6 +80,8 @@ def launch(spec, q, k, v, out, lse, case, *, rocm="7.0", kv_lens=None, cu_seqlen
         masks=masks,
         lse_batch=0 if spec.varlen else spec.num_query_heads * tokens,
         lse_head=tokens,
+        o_split=out.size,
+        lse_split=lse.size,
         batch=spec.batch,
         seqlen_q=spec.seqlen_q,
         seqlen_kv=k.shape[axes[1]],
