@@ -7,7 +7,7 @@ runs a Python script on a virtual device. See docs/emulator.md.
 try:
     from rocke_cupy.emulator.memory import Buffer
     from rocke_cupy.emulator.program import Program, load
-    from rocke_cupy.emulator.report import EmulationError, Race, Report
+    from rocke_cupy.emulator.report import EmulationError, Race, Region, Report
     from rocke_cupy.emulator.run import launch, run
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -16,4 +16,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-__all__ = ["Buffer", "EmulationError", "Program", "Race", "Report", "launch", "load", "run"]
+__all__ = ["Buffer", "EmulationError", "Program", "Race", "Region", "Report", "launch", "load", "run"]

@@ -16,6 +16,7 @@ from rocke_cupy.emulator.disassemble import Line, disassemble
 
 _UNKNOWN_OP = 0xFFFF
 _END = "the end of the code"
+_BRANCHES = ("s_branch", "s_cbranch", "s_setpc", "s_swappc", "s_call", "s_endpgm", "s_trap")
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,16 @@ class Program:
     def entry(self, kernel: Kernel) -> int:
         """Index of a kernel's first instruction."""
         return int(self.index_of_word[kernel.entry // 4])
+
+    @functools.cached_property
+    def blocks(self) -> tuple[range, ...]:
+        """Instruction indices of each basic block: nothing branches into or out of its middle."""
+        leaders = {0, *(self.entry(kernel) for kernel in self.kernels.values())}
+        for instruction in self.instructions:
+            if instruction.mnemonic.startswith(_BRANCHES):
+                leaders |= {instruction.index + 1, int(self.records["target"][instruction.index])}
+        inside = sorted(k for k in leaders if 0 <= k < len(self.instructions))
+        return tuple(map(range, inside, [*inside[1:], len(self.instructions)]))
 
     def kernel_records(self, kernel: Kernel) -> np.ndarray:
         """Records with the accumulation registers where this kernel has them."""

@@ -68,6 +68,26 @@ class Race:
     count: int
 
 
+@dataclass(frozen=True)
+class Region:
+    """A basic block of the kernel that was executed.
+
+    Attributes
+    ----------
+    instructions : range
+        Its indices in the program.
+    label : str
+        Where it starts.
+    entries, total : int
+        How often waves entered it, and the instructions they executed in it.
+    """
+
+    instructions: range
+    label: str
+    entries: int
+    total: int
+
+
 @dataclass
 class Report:
     """What a launch executed.
@@ -134,6 +154,18 @@ class Report:
             totals[name] = totals.get(name, 0) + int(executed[index])
         return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
+    @property
+    def regions(self) -> list[Region]:
+        """The executed basic blocks, in the order of the program."""
+        executed = self.per_instruction
+        found = []
+        for block in self.program.blocks:
+            if total := int(executed[block.start : block.stop].sum()):
+                offset = self.program.instructions[block.start].offset
+                entries = int(executed[block.start])
+                found.append(Region(block, self.program.label(offset), entries, total))
+        return found
+
     def count(self, pattern: str) -> int:
         """Count executions of the mnemonics that match a pattern.
 
@@ -163,6 +195,11 @@ class Report:
             lines.append(str(self.timing.pace))
         lines.append("instructions")
         lines += [f"  {n:>12,}  {name}" for name, n in self.instructions.items()]
+        lines.append("regions (instructions executed, entries, length)")
+        lines += [
+            f"  {r.total:>12,}  {r.entries:>10,}  {len(r.instructions):>5}  {r.label}"
+            for r in self.regions
+        ]
         if conflicts := self.bank_conflicts:
             lines.append("bank conflicts (cycles lost)")
             lines += [f"  {n:>12,}  {where}" for where, n in conflicts.items()]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rocke_cupy.emulator import EmulationError, hiprtc, launch, load, run
+from rocke_cupy.emulator.assemble import assemble_kernel
 from rocke_cupy.emulator.memory import Buffer, BufferTable
 
 SOURCE = """
@@ -166,6 +167,25 @@ class TestReport:
         assert report.per_wave.sum() == report.total == report.per_instruction.sum()
         assert report.per_wave[0] > report.per_wave[3]  # the last wave has nothing to do
         assert report.global_bytes[1] == 300 * 4
+
+    def test_regions_are_basic_blocks(self):
+        body = """
+  s_mov_b32 s9, 0
+again:
+  s_add_u32 s9, s9, 1
+  s_cmp_lt_u32 s9, 5
+  s_cbranch_scc1 again
+  s_cbranch_execz never
+  s_endpgm
+never:
+  s_nop 0
+  s_endpgm
+"""
+        report = run(assemble_kernel("k", body, pointers=0), "k", (2,), (64,), [])
+        found = [(len(r.instructions), r.entries, r.total) for r in report.regions]
+        assert found == [(1, 2, 2), (3, 10, 30), (1, 2, 2), (1, 2, 2)]
+        assert [r.label for r in report.regions][:2] == ["k+0x0", "again+0x0"]
+        assert "           30          10      3  again+0x0" in str(report)
 
     def test_text(self, code):
         report, _ = scaled(code)
