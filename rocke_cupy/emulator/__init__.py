@@ -16,4 +16,14 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-__all__ = ["Buffer", "EmulationError", "Program", "Race", "Region", "Report", "launch", "load", "run"]
+__all__ = [
+    "Buffer",
+    "EmulationError",
+    "Program",
+    "Race",
+    "Region",
+    "Report",
+    "launch",
+    "load",
+    "run",
+]
