@@ -10,8 +10,9 @@ import numpy as np
 
 from . import _checks as checks
 from ._arch import device_arch
-from ._build import build
+from ._build import KernelSource, build
 from ._cache import cache_dir
+from ._rows import copy_kernel, merge_kernel
 from .dense import build_attention_dense
 from .select import select, variants_of_shape
 
@@ -47,13 +48,20 @@ def compile(
     """
     cupy = _cupy()
     problem = _problem(head_dim, dtype, causal, window_size, varlen, compute_dtype)
+    kernels: dict[KernelSource, object] = {
+        build_attention_dense(spec): spec for spec in variants_of_shape(select(problem))
+    }
+    # Layouts that the kernel cannot take, and keys that are split.
+    narrow, wide = problem.compute_dtype, np.dtype(np.float32)
+    result = narrow if problem.dtype == narrow else wide
+    kernels[copy_kernel(problem.dtype, narrow)] = "a copy of q, k or v"
+    kernels[copy_kernel(result, problem.dtype)] = "a copy to out"
+    if not varlen:
+        kernels[merge_kernel(wide, problem.dtype)] = "a merge of parts"
     device_id = cupy.cuda.runtime.getDevice()
-    names = []
-    for spec in variants_of_shape(select(problem)):
-        source = build_attention_dense(spec)
-        build(source, device_id, spec)
-        names.append(source.name)
-    return tuple(names)
+    for source, purpose in kernels.items():
+        build(source, device_id, purpose)
+    return tuple(source.name for source in kernels)
 
 
 def _cupy() -> Any:

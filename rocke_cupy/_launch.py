@@ -12,6 +12,9 @@ import numpy as np
 from ._arch import MAX_GRID_X, MAX_GRID_YZ
 from ._checks import Masks
 
+_MAX_WORK = 2**31
+"""Work items are counted in 32 bits."""
+
 _STRIDES = np.dtype([("batch", np.int64), ("token", np.int64), ("head", np.int64)], align=True)
 
 SHAPE = np.dtype(
@@ -108,9 +111,14 @@ def fold_grid(x: int, y: int, z: int) -> tuple[int, int, int]:
 
     The kernels count workgroups along the axes as one number, so only the product matters.
     """
+    total = x * y * z
+    if total >= _MAX_WORK:
+        raise ValueError(
+            f"the problem has {total:,} blocks of work, the kernels count up to {_MAX_WORK - 1:,}: "
+            "split the batch"
+        )
     if x <= MAX_GRID_X and max(y, z) <= MAX_GRID_YZ:
         return x, y, z
-    total = x * y * z
     if total <= MAX_GRID_X:
         return total, 1, 1
     for outer in range(-(-total // MAX_GRID_X), MAX_GRID_YZ + 1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +19,11 @@ _VECTOR_BYTES = 16
 _OUT_VECTOR = 4
 """Elements that it stores at once."""
 
-_WIDE_BYTES = 2**32
-"""Offsets within one head of k and v have 32 bits unless the kernel is the one for wide ones."""
+_WIDE_BYTES = 2**31
+"""Offsets within one head of k and v stay below this unless the kernel is the one for wide ones."""
+
+_MAX_ROW_BYTES = 2**31 // 128
+"""Within two tiles, 128 keys, they always do."""
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -51,10 +53,9 @@ def prepare(
         name: _packed(name, layout, axes, problem) if name in unfit else layout
         for name, layout in layouts.items()
     }
-    inner = dataclasses.replace(problem, head_dim=fit["q"].shape[-1])
     wide = any(_head_bytes(fit[name], axes) >= _WIDE_BYTES for name in "kv")
-    spec = select(inner, wide_kv=wide, num_splits=num_splits)
-    return bind(inner, spec, axes, layouts, fit, q.device.id, return_lse=return_lse)
+    spec = select(problem, wide_kv=wide, num_splits=num_splits)
+    return bind(problem, spec, axes, layouts, fit, q.device.id, return_lse=return_lse)
 
 
 def bind(
@@ -195,8 +196,12 @@ def why_not(name: str, layout: Layout, address: int, axes: Axes) -> str:
     for axis in used:
         if layout.strides[axis] % vector:
             return f"its stride of {layout.strides[axis]} bytes is not a multiple of {vector}"
-    if name in "kv" and axes.token in used and layout.strides[axes.token] < head_dim * item:
-        return f"its tokens are {layout.strides[axes.token]} bytes apart, less than a row"
+    if name in "kv" and axes.token in used:
+        step = layout.strides[axes.token]
+        if not head_dim * item <= step <= _MAX_ROW_BYTES:
+            return (
+                f"its tokens are {step} bytes apart, not from {head_dim * item} to {_MAX_ROW_BYTES}"
+            )
     return ""
 
 

@@ -49,7 +49,8 @@ def select(
         seqlen_kv=max(problem.seqlen_kv, 1),
         num_query_heads=problem.num_query_heads,
         num_kv_heads=problem.num_kv_heads,
-        head_size=problem.head_dim,
+        # Arrays of another head dim are padded with zeros on the way.
+        head_size=-(-problem.head_dim // 8) * 8,
         causal=causal,
         dtype=SHORT_NAMES[problem.compute_dtype],
         sliding_window=0 if masks.left >= UNLIMITED else masks.left + 1,
@@ -110,4 +111,5 @@ def variants_of_shape(spec: AttentionDenseSpec) -> list[AttentionDenseSpec]:
             wide_kv=wide_kv,
         )
         for pack_gqa, num_splits, wide_kv in itertools.product(*SHAPE_CHOICES.values())
+        if num_splits == 1 or not spec.varlen
     ]

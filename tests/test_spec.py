@@ -247,7 +247,7 @@ def test_grid(changes, grid):
 
 
 def test_grid_beyond_every_limit_keeps_the_product():
-    big = spec(batch=65_536 * 8, seqlen_q=256 * 16, num_query_heads=8)
+    big = spec(batch=65_536 * 4, seqlen_q=256 * 16, num_query_heads=8)
     grid = attention_dense_grid(big)
     assert grid[0] * grid[1] * grid[2] == big.num_work_items
     assert grid[0] * 512 < 2**32
@@ -257,6 +257,11 @@ def test_grid_beyond_every_limit_keeps_the_product():
 def test_grid_that_cannot_be_folded_is_refused():
     with pytest.raises(ValueError, match="8,388,617 blocks"):
         attention_dense_grid(spec(batch=8_388_617, seqlen_q=256, num_query_heads=1, num_kv_heads=1))
+
+
+def test_more_work_than_the_kernel_counts_is_refused():
+    with pytest.raises(ValueError, match="2,147,483,648 blocks of work, the kernels count up to"):
+        attention_dense_grid(spec(batch=2**27, seqlen_q=512, num_query_heads=8))
 
 
 def test_block():

@@ -235,13 +235,26 @@ def test_show_config_names_the_device(cp, capsys):
     assert "virtual" in printed
 
 
-@pytest.mark.slow
 def test_compile_builds_what_calls_then_use(cp, monkeypatch):
-    names = rocke_cupy.compile(64, np.float16, window_size=(3, 3))
-    assert len(set(names)) == len(names) >= 4
-    assert all("d64" in name and "fp16" in name for name in names)
+    names = rocke_cupy.compile(60, np.float32, window_size=(3, 3), compute_dtype="float16")
+    # Heads packed or not, keys split or not, within 4 GiB or not; two copies and a merge.
+    assert len(set(names)) == len(names) == 8 + 3
     monkeypatch.setattr(_build, "_compile", None)
-    for seqlen_q, heads in ((1, 8), (300, 2)):
-        q = cp.asarray(np.zeros((1, seqlen_q, heads, 64), np.float16))
-        k = cp.asarray(np.zeros((1, 70, 1, 64), np.float16))
-        rocke_cupy.attention(q, k, k, window_size=(20, 7))
+    for seqlen_q, seqlen_kv, heads in ((1, 70, 8), (300, 70, 2), (1, 5000, 2)):
+        q = cp.asarray(np.zeros((1, seqlen_q, heads, 60), np.float32))
+        k = cp.asarray(np.zeros((1, seqlen_kv, 1, 60), np.float32))
+        rocke_cupy.attention(q, k, k, window_size=(4000, 4000), compute_dtype="float16")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        ((64, np.float32), TypeError, "needs compute_dtype"),
+        ((300, np.float16), NotImplementedError, "head dim 300"),
+        ((0, np.float16), ValueError, "head dim 0"),
+        ((64, np.int8), TypeError, "dtype=int8"),
+    ],
+)
+def test_compile_refuses_what_a_call_refuses(cp, call, error, sentence):
+    with pytest.raises(error, match=sentence):
+        rocke_cupy.compile(*call)

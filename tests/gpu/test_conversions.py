@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 
 ODD_HEAD_DIMS = [
     Case(33, 65, head_dim=d, causal=True, dtype=("bf16", "fp16")[i % 2], heads=2, kv_heads=1)
-    for i, d in enumerate((1, 2, 3, 7, 12, 30, 63, 65, 100, 127))
+    for i, d in enumerate((1, 2, 3, 7, 12, 30, 63, 65, 100, 127, 129, 201, 255))
 ]
 
 
@@ -25,7 +25,7 @@ def test_any_head_dim(case, cp):
 WIDE = [
     Case(70, 65, heads=4, kv_heads=2, head_dim=d, dtype=dtype, causal=True, batch=2)
     for dtype in ("fp32", "fp64")
-    for d in (16, 40, 50, 128)
+    for d in (16, 50, 128, 192)
 ]
 
 
