@@ -179,17 +179,45 @@ def instruction_records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:
     unknown = {}
     for k, line in enumerate(lines):
         try:
-            decoded = decode.decode(line)
+            record, branch = _record(line)
         except decode.UnknownInstruction as error:
             unknown[k] = str(error)
             continue
-        _fill(records[k], decoded)
-        if decoded.branch is not None:
-            records[k]["target"] = index_of.get(line.offset + line.size + 4 * decoded.branch, -1)
+        records[k] = record
+        if branch is not None:
+            records[k]["target"] = index_of.get(line.offset + line.size + 4 * branch, -1)
     return records, unknown
 
 
-def _fill(record: np.void, decoded: decode.Decoded) -> None:
+_records: dict[tuple[str, int], tuple[np.ndarray, int | None]] = {}
+_RECORDS_KEPT = 1 << 17
+
+
+def _record(line: Line) -> tuple[np.ndarray, int | None]:
+    """Record of a line, and its branch distance in words if it has one.
+
+    Kernels repeat themselves, and code objects each other: most lines have been seen before.
+    """
+    key = line.text, line.words[0]
+    if found := _records.get(key):
+        return found
+    decoded = decode.decode(line)
+    record = np.zeros((), INSTRUCTION)
+    record["target"] = -1
+    _fill(record, decoded)
+    result = record, decoded.branch
+    if not decoded.op.name.startswith(_KNOW_THEIR_PLACE):
+        if len(_records) >= _RECORDS_KEPT:
+            _records.clear()
+        _records[key] = result
+    return result
+
+
+# Their records hold the address of the next instruction.
+_KNOW_THEIR_PLACE = ("s_getpc_b64", "s_swappc_b64", "s_call_b64")
+
+
+def _fill(record: np.ndarray, decoded: decode.Decoded) -> None:
     record["op"] = decoded.op.number
     record["n_dst"], record["n_src"] = len(decoded.dst), len(decoded.src)
     record["flags"] = decoded.flags
