@@ -181,8 +181,9 @@ def test_phases_lie_between_barriers(together):
     report = run_together(together, extra=10)
     first, other = (phases(report.program, report.timing.traces[w], 1) for w in (0, 1))
     assert first[0].mnemonics["v_add_f32_e32"] == 10 * ADDS
-    assert first[0].waited < other[0].waited
-    assert first[0].cycles + first[0].waited == other[0].cycles + other[0].waited
+    # The others go on when the slow one arrives, but for what they then wait for themselves.
+    assert first[0].cycles > 10 * ADDS * 4
+    assert other[0].cycles + other[0].waited == pytest.approx(first[0].cycles, rel=0.05)
 
 
 def test_workgroups_that_fit_share_a_compute_unit(together):

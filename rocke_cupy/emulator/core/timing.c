@@ -78,7 +78,7 @@ static void wait_for_unit(const Replay *r, const TimedWave *w, const Instruction
     case TIMED_VALU:
         wait_for(time, reason, s->vector, STALL_VECTOR);
         break;
-    case TIMED_PACKED: /* takes what the matrix pipe takes: the two never run at once */
+    case TIMED_PACKED: /* never runs beside a matrix instruction */
     case TIMED_MFMA:
         wait_for(time, reason, s->vector, STALL_VECTOR);
         wait_for(time, reason, s->matrix, STALL_MFMA);
@@ -185,8 +185,6 @@ static void issue_timed(Replay *r, TimedWave *w, u64 time) {
         set_ready(w, in, s->matrix + m->matrix_result, s->matrix, 0);
         break;
     case TIMED_PACKED:
-        s->matrix = time + t->issue;
-        /* fall through */
     case TIMED_VALU:
         s->vector = time + t->issue;
         busy[BUSY_VECTOR] += t->issue;
