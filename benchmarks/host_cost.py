@@ -98,7 +98,7 @@ def bare_launch(q, k, v, out):
     (plan,) = _device.kept.plans.values()
     launch = plan.launch
     arguments = (
-        q, k, v, out, launch.scale[()], None, None, None, None, launch.shape[()],
+        q, k, v, out, launch.scale, None, None, None, None, launch.shape,
     )  # fmt: skip
     spec = rocke_cupy.AttentionDenseSpec(
         *(2, 1024, 1024, 16, 16, 128), causal=True, ragged=True, work_order="xcd",

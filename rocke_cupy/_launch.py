@@ -45,6 +45,10 @@ def element_strides(array: Any, axes: tuple[int, int, int]) -> tuple[int, int, i
     return strides[0], strides[1], strides[2]
 
 
+_SHAPE_FORMAT = struct.Struct("16q12i")
+_NUMBERS = tuple(name for name in SHAPE.names or () if SHAPE[name] != _STRIDES)
+
+
 def pack_shape(
     *,
     strides: Mapping[str, tuple[int, int, int]],
@@ -52,14 +56,13 @@ def pack_shape(
     **numbers: int,
 ) -> Any:
     """Return the ``Shape`` argument, a NumPy scalar; fields that are not named stay zero."""
-    shape = np.zeros((), SHAPE)
-    for name, values in strides.items():
-        shape[name] = values
-    shape["window_left"], shape["window_right"] = masks.left, masks.right
-    shape["top_left"] = masks.top_left
-    for name, number in numbers.items():
-        shape[name] = number
-    return shape[()]
+    numbers.update(window_left=masks.left, window_right=masks.right, top_left=masks.top_left)
+    values = [number for name in "qkvo" for number in strides[name]]
+    values += [numbers.pop(name, 0) for name in _NUMBERS]
+    if numbers:
+        raise TypeError(f"the Shape has no field {', '.join(numbers)}")
+    # A decoding loop has a new shape at each step, and NumPy's way, field by field, is slow.
+    return np.frombuffer(_SHAPE_FORMAT.pack(*values), SHAPE)[0]
 
 
 class PreparedLaunch:
@@ -81,14 +84,16 @@ class PreparedLaunch:
         import cupy
 
         self.function, self.grid, self.block = function, grid, block
-        self.scale, self.shape = np.array(scale, np.float32), np.array(shape)
-        pointers = np.zeros(8, np.uint64)
-        slots = [pointers.ctypes.data + 8 * i for i in range(8)]
-        self._pointers = pointers.data
-        self._table = np.array(
-            [*slots[:4], self.scale.ctypes.data, *slots[4:], self.shape.ctypes.data], np.uint64
-        )
-        self._table_address = self._table.ctypes.data
+        self.scale, self.shape = np.float32(scale), shape
+        memory = np.zeros(_ARGUMENTS.itemsize, np.uint8)
+        start = memory.ctypes.data
+        self._memory = memory.data
+        at = {name: start + field[1] for name, field in _ARGUMENTS_FIELDS.items()}
+        pointers = [at["pointers"] + 8 * i for i in range(8)]
+        values = memory.view(_ARGUMENTS)[0]
+        values["scale"], values["shape"] = self.scale, shape
+        values["table"] = [*pointers[:4], at["scale"], *pointers[4:], at["shape"]]
+        self._table_address = at["table"]
         self._launch = partial(cupy.cuda.driver.launchKernel, function.ptr, *grid, *block, 0)
         self._stream = cupy.cuda.get_current_stream
 
@@ -99,11 +104,19 @@ class PreparedLaunch:
 
         The driver has copied the arguments when it returns. Not for two threads at once.
         """
-        _write_pointers(self._pointers, 0, q, k, v, out, cu_q, cu_kv, kv_lens, lse)
+        _write_pointers(self._memory, 0, q, k, v, out, cu_q, cu_kv, kv_lens, lse)
         self._launch(self._stream().ptr, self._table_address, 0)
 
 
 _write_pointers = struct.Struct("8Q").pack_into
+
+_ARGUMENTS = np.dtype(
+    [("pointers", np.uint64, 8), ("table", np.uint64, 10), ("shape", SHAPE), ("scale", np.float32)],
+    align=True,
+)
+"""The argument values of a launch, and the table of their addresses that the driver takes."""
+
+_ARGUMENTS_FIELDS = dict(_ARGUMENTS.fields or {})
 
 
 def fold_grid(x: int, y: int, z: int) -> tuple[int, int, int]:

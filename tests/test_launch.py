@@ -1,0 +1,63 @@
+"""Kernel arguments: their C layout, and strides in elements."""
+
+import numpy as np
+import pytest
+
+from rocke_cupy import _launch
+from rocke_cupy._checks import Masks
+
+
+def packed(**numbers):
+    strides = {name: (100 * i, 10 * i, i) for i, name in enumerate("qkvo", 1)}
+    return _launch.pack_shape(strides=strides, masks=Masks(5, 6, True), **numbers)
+
+
+def test_each_field_holds_what_it_is_named_after():
+    plain = [
+        n
+        for n in _launch.SHAPE.names
+        if n not in {*"qkvo", "window_left", "window_right", "top_left"}
+    ]
+    shape = packed(**{name: 1000 + i for i, name in enumerate(plain)})
+    assert [int(shape[name]) for name in plain] == [1000 + i for i in range(len(plain))]
+    assert [tuple(map(int, shape[n])) for n in "qo"] == [(100, 10, 1), (400, 40, 4)]
+    assert (shape["window_left"], shape["window_right"], shape["top_left"]) == (5, 6, 1)
+
+
+def test_fields_that_are_not_named_are_zero():
+    shape = packed(batch=3)
+    assert int(shape["batch"]) == 3
+    assert not any(int(shape[name]) for name in ("seqlen_q", "num_splits", "lse_head", "reserved"))
+
+
+def test_large_strides_and_negative_ones_fit():
+    shape = _launch.pack_shape(
+        strides={n: (2**62, -(2**40), 0) for n in "qkvo"}, masks=Masks(2**30, 2**30, False)
+    )
+    assert tuple(map(int, shape["v"])) == (2**62, -(2**40), 0)
+
+
+def test_a_field_that_does_not_exist_is_refused():
+    with pytest.raises(TypeError, match="no field sequence"):
+        packed(sequence=3)
+
+
+def test_strides_are_in_elements_and_zero_for_axes_that_are_not_stepped_over():
+    array = np.zeros((4, 1, 6, 8), np.float16)[::-1, :, ::2]
+    assert _launch.element_strides(array, (0, 1, 2)) == (-48, 0, 16)
+    assert _launch.element_strides(array[0], (-1, 1, 0)) == (0, 16, 0)
+
+
+@pytest.mark.parametrize(
+    ("axes", "folded"),
+    [
+        ((3, 4, 5), (3, 4, 5)),
+        ((1, 1, 65_535), (1, 1, 65_535)),
+        ((1, 1, 65_536), (65_536, 1, 1)),
+        ((2, 65_536, 3), (2 * 65_536 * 3, 1, 1)),
+        ((8_388_607, 1, 1), (8_388_607, 1, 1)),
+        ((8_388_608, 1, 1), (4_194_304, 2, 1)),
+    ],
+)
+def test_grids_keep_the_product_within_the_limits(axes, folded):
+    assert _launch.fold_grid(*axes) == folded
