@@ -120,6 +120,7 @@ def test_two_processes_at_once_make_one_root(fresh):
         for _ in range(2)
     ]
     outputs = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
     assert outputs[0][0] == outputs[1][0]
     assert sum("preparing the virtual MI355X" in errors for _, errors in outputs) == 1
     assert sum("waiting for another process" in errors for _, errors in outputs) <= 1
