@@ -37,11 +37,10 @@ def prepare(
     out: Any,
     *,
     return_lse: bool,
-    num_splits: int | None = None,
 ) -> Plan | SteppedPlan:
     """Choose the kernel for a problem with at least one output element and bind its arguments.
 
-    ``out`` is None for a fresh, contiguous result. ``num_splits`` overrules the choice.
+    ``out`` is None for a fresh, contiguous result.
     """
     arrays = {"q": q, "k": k, "v": v}
     layouts = {name: Layout.of(array) for name, array in arrays.items()}
@@ -54,7 +53,7 @@ def prepare(
         for name, layout in layouts.items()
     }
     wide = any(_head_bytes(fit[name], axes) >= _WIDE_BYTES for name in "kv")
-    spec = select(problem, wide_kv=wide, num_splits=num_splits)
+    spec = select(problem, wide_kv=wide)
     return bind(problem, spec, axes, layouts, fit, q.device.id, return_lse=return_lse)
 
 

@@ -49,7 +49,8 @@ def attention(
         -1 or None is unlimited.
     kv_lens : int32 or int64 array or list, (B,), optional
         Number of keys that each batch entry has, 0 to Skv. It takes the place of Skv for that
-        entry, in the diagonal too. Whatever `k` and `v` hold beyond it has no effect.
+        entry, in the diagonal too. Whatever `k` and `v` hold beyond it has no effect. An int32
+        array on the GPU is used as it is, other forms are converted by way of the host.
     causal_alignment : {"bottom_right", "top_left"}
         With "top_left", the diagonal is at j = i whatever the lengths; windows move along.
     layout : {"bshd", "bhsd"}

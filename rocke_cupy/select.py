@@ -2,7 +2,7 @@
 
 Only three choices depend on a shape, so for one dtype, head dim and mask at most eight binaries
 exist, whatever is asked for: query heads packed or not, keys split or not, keys of a head within
-4 GiB or not. `rocke_cupy.compile` builds them.
+2 GiB or not. `rocke_cupy.compile` builds them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ MAX_SPLITS = 32
 """Partial results are float32: more splits would move more bytes than the keys they share."""
 
 
-def select(
-    problem: Problem, *, wide_kv: bool = False, num_splits: int | None = None
-) -> AttentionDenseSpec:
+def select(problem: Problem, *, wide_kv: bool = False) -> AttentionDenseSpec:
     """Return the spec for a problem.
 
     Parameters
@@ -34,14 +32,12 @@ def select(
     problem : Problem
         A checked call with at least one output element.
     wide_kv : bool
-        The keys of one head span 4 GiB or more.
-    num_splits : int, optional
-        Parts to cut the keys into, when the caller insists.
+        The keys of one head span 2 GiB or more.
     """
     masks = problem.masks
     causal = masks.right == 0
     pack_gqa = packs_heads(problem)
-    parts = splits(problem, pack_gqa) if num_splits is None else num_splits
+    parts = splits(problem, pack_gqa)
     return AttentionDenseSpec(
         batch=problem.batch,
         seqlen_q=problem.seqlen_q,

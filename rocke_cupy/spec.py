@@ -82,7 +82,7 @@ class AttentionDenseSpec:
         Without `persistent`: "grid" counts query blocks first, then heads, then batch entries;
         "xcd" keeps a kv head on one of the eight dies and starts with the longest rows.
     wide_kv : bool
-        The keys of one head span 4 GiB or more.
+        The keys of one head span 2 GiB or more.
 
     Raises
     ------
