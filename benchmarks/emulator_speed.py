@@ -3,8 +3,8 @@
     python benchmarks/emulator_speed.py [--length 1024] [--rounds 3]
 
 D = 128, bfloat16, causal and full, with the race checks off and on, with loads as late as possible
-and at once; the best of the rounds. It needs no CuPy. It takes CPU time, summed over the threads, so
-that other load does not count: the figures are those of one core.
+and at once; the best of the rounds. It needs no CuPy. It takes CPU time, summed over the threads,
+so that other load does not count: the figures are those of one core.
 """
 
 import argparse

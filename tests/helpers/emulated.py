@@ -64,7 +64,9 @@ def attend(case, rocm="7.0", arrays=None, fenced=True, **options):
     return out.copy(), lse.copy(), report
 
 
-def launch(spec, q, k, v, out, lse, case, *, rocm="7.0", kv_lens=None, cu_seqlens=(None, None), **options):
+def launch(
+    spec, q, k, v, out, lse, case, *, rocm="7.0", kv_lens=None, cu_seqlens=(None, None), **options
+):
     """Run one kernel on arrays in the layout that it takes.
 
     With splits, out and lse are those of the first, and the others follow them in memory.
