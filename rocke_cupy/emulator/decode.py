@@ -424,6 +424,8 @@ def _dpp(decoded: Decoded, values: dict[str, str]) -> None:
 
 def _sopp(decoded: Decoded, line: Line, operands: list[str], modifiers: list[str]) -> Decoded:
     decoded.imm = line.words[0] & 0xFFFF
+    if "vcc" in decoded.op.name:
+        decoded.src.append(parse_operand("vcc", TYPES["u64"]))
     if decoded.op.unit == "branch":
         decoded.branch = decoded.imm - (decoded.imm >> 15 << 16)
     return decoded

@@ -136,7 +136,8 @@ def initial_scalars(
         What the other registers hold.
     """
     scalars = np.full(128, poison, np.uint32)
-    scalars[102:128] = 0
+    scalars[102:106] = 0
+    scalars[108:124] = 0
     place = 0
 
     def put(*values: int) -> None:

@@ -126,8 +126,11 @@ def launch(
     )
     scalars, id_sgprs = initial_scalars(kernel, arguments, packet, POISON)
     records = program.kernel_records(kernel)
-    if kernel.float_mode >> 6 != 3:
-        raise EmulationError(f"kernel {kernel.name} flushes 16-bit or fp64 denormals: not modelled")
+    if kernel.float_mode & 0xCC != 0xC0:
+        raise EmulationError(
+            f"kernel {kernel.name} flushes 16-bit or fp64 denormals, or does not round them to "
+            "nearest: not modelled"
+        )
     setup = _core.Launch(
         code=records.ctypes.data,
         index_of_word=program.index_of_word.ctypes.data,

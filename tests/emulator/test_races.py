@@ -26,6 +26,16 @@ BARRIER = "s_barrier\n"
 WRITE = "ds_write_b32 v1, v0\n"
 READ = "ds_read_b32 v3, v1\n"
 DMA = "global_load_lds_dword v1, s[4:5]\n"
+ATOMIC = "ds_add_u32 v1, v0\n"
+# The same instruction twice, to the same place.
+DMA_TWICE = """
+  s_mov_b32 s9, 0
+again:
+  global_load_lds_dword v1, s[4:5]
+  s_addk_i32 s9, 0x1
+  s_cmp_lt_u32 s9, 2
+  s_cbranch_scc1 again
+"""
 EQUAL = "v_mov_b32_e32 v0, 0x00050009\nv_mov_b32_e32 v3, 5\n"  # instead of the thread's number
 
 
@@ -40,6 +50,11 @@ CLEAN = {
     "write, then a barrier, then a read": (WRITE + WAIT + BARRIER, BARRIER + READ),
     "read, then a barrier, then a write": (READ + WAIT + BARRIER, BARRIER + WRITE),
     "two reads": (READ, READ),
+    "two atomics": (ATOMIC, ATOMIC),
+    "several atomics": (ATOMIC + "ds_max_u32 v1, v0\n" + ATOMIC, "ds_or_b32 v1, v0\n" + ATOMIC),
+    "a write, then a barrier, then atomics": (WRITE + WAIT + BARRIER + ATOMIC, BARRIER + ATOMIC),
+    "DMA twice, both waited for": (DMA_TWICE + WAIT + BARRIER, BARRIER + READ),
+    "read, wait, DMA": (READ + WAIT + DMA, ""),
     "DMA waited for before the barrier": (DMA + WAIT + BARRIER, BARRIER + READ),
     "DMA across a barrier, waited for before the next": (
         DMA + BARRIER + WAIT + BARRIER,
@@ -67,7 +82,18 @@ RACES = {
     "DMA and write": (DMA, WRITE),
     "same half of one dword": ("ds_write_b16 v1, v0\n", "ds_read_u16 v3, v1\n"),
     "part of a wide write": ("ds_write_b64 v1, v[0:1]\n", "ds_read_b32 v3, v1 offset:4\n"),
-    "an atomic and a read": ("ds_add_u32 v1, v0\n", READ),
+    "an atomic and a read": (ATOMIC, READ),
+    "an atomic and a write": (ATOMIC, WRITE),
+    "a write, an atomic, and the other's atomic": (WRITE + ATOMIC, ATOMIC),
+    "a read, an atomic, and the other's atomic": (READ + ATOMIC, ATOMIC),
+    "an atomic not waited for at the barrier": (ATOMIC + BARRIER, BARRIER + READ),
+    "DMA twice, one waited for": (
+        DMA_TWICE + "s_waitcnt vmcnt(1)\n" + BARRIER,
+        BARRIER + READ,
+    ),
+    "own DMA over what is being read": (READ + DMA, ""),
+    "own DMA over what is being written": (WRITE + DMA, ""),
+    "own DMA over part of a read": ("ds_read_b64 v[4:5], v1 offset:244\n" + DMA, ""),
     "the barrier on the wrong side of the read": (WRITE + WAIT + BARRIER, READ + BARRIER),
     "own read of DMA in flight": (DMA + READ, ""),
     "own write over DMA in flight": (DMA + WRITE, ""),

@@ -201,3 +201,18 @@ class TestLazy:
 """
         np.testing.assert_array_equal(launch(body, memory="eager", races=False), LANES + 100)
         np.testing.assert_array_equal(launch(body, memory="lazy", races=False), POISON)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_a_branch_on_vcc_reads_it(memory):
+    load = "s_load_dwordx2 vcc, s[4:5], 0x0\n"
+    branch = "s_cbranch_vccnz next\nnext:\nv_mov_b32_e32 v2, 0"
+    error = fails(load + branch, memory=memory)
+    assert error.kind == "early"
+    assert "s_cbranch_vccnz" in str(error)
+    launch(load + "s_waitcnt lgkmcnt(0)\n" + branch, memory=memory)
+
+
+@pytest.mark.parametrize("register", ["vcc_lo", "vcc_hi", "m0", "s20"])
+def test_scalar_registers_start_as_poison(register):
+    np.testing.assert_array_equal(launch(f"v_mov_b32_e32 v2, {register}"), POISON)

@@ -55,6 +55,7 @@ static inline u32 bytes_of(u64 word) { return (u32)word >> 28; }
 static inline u32 epoch_of(u64 word) { return (u32)(word >> 32) & 0xffff; }
 static inline u32 wave_of(u64 write) { return (u32)(write >> 48) & 0xff; }
 static inline u32 waves_of(u64 read) { return (u32)(read >> 48); }
+static inline int by_atomics(u64 write) { return write >> 56 & 1; }
 static inline u64 shadow_word(u32 pc, u32 bytes, u32 epoch, u32 wave) {
     return pc | bytes << 28 | (u64)epoch << 32 | (u64)wave << 48;
 }
@@ -119,7 +120,8 @@ static void check_write(const Visit *v, const Shadow *s, u32 bytes, u32 address,
     u32 others = waves_of(s->read) & ~(1u << v->wave);
     u32 shared = bytes_of(s->write) & bytes;
     int other = (int)wave_of(s->write);
-    if (shared && epoch_of(s->write) >= since) {
+    int both_atomic = v->kind & LDS_ATOMIC && by_atomics(s->write); /* LDS itself puts them in some order */
+    if (shared && !both_atomic && epoch_of(s->write) >= since) {
         if (other != (int)v->wave && !(issued && same_value(v, other, shared, address)))
             report_race(v->w, v->p->in, pc_of(s->write), other, address, "write over a write of another wave");
         if (other == (int)v->wave && epoch_of(s->write) == IN_FLIGHT && !(v->kind & LDS_DMA))
@@ -138,12 +140,13 @@ static inline void mark_read(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
 
 static inline void mark_write(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
     int same = wave_of(s->write) == v->wave && epoch_of(s->write) == epoch;
-    s->write = shadow_word(v->pc, same ? bytes | bytes_of(s->write) : bytes, epoch, v->wave);
+    u64 atomic = v->kind & LDS_ATOMIC && (!same || by_atomics(s->write));
+    s->write = shadow_word(v->pc, same ? bytes | bytes_of(s->write) : bytes, epoch, v->wave) | atomic << 56;
 }
 
 static inline void visit_issued(const Visit *v, Shadow *s, u32 bytes, u32 address) {
-    if (v->kind & LDS_READ) {
-        if (!bytes_of(s->write)) v->w->group->uninitialised[v->pc]++;
+    if (v->kind & LDS_READ && !bytes_of(s->write)) v->w->group->uninitialised[v->pc]++;
+    if (v->kind & LDS_READ && !(v->kind & LDS_ATOMIC)) { /* an atomic's read cannot be told from its write */
         if (epoch_of(s->write) >= v->epoch) check_read(v, s->write, bytes, address, v->epoch);
         mark_read(v, s, bytes, v->epoch);
     }
@@ -161,13 +164,13 @@ static inline void visit_completed(const Visit *v, Shadow *s, u32 bytes, u32 add
             s->write = shadow_word(v->pc, bytes_of(s->write), epoch, v->wave);
         return;
     }
-    if (v->kind & LDS_READ) {
+    if (v->kind & LDS_READ && !(v->kind & LDS_ATOMIC)) {
         if (!mine) check_read(v, s->write, bytes, address, v->epoch);
         mark_read(v, s, bytes, epoch);
     }
     if (v->kind & LDS_WRITE) {
         check_write(v, s, bytes, address, v->epoch, 0);
-        if (mine) s->write = shadow_word(pc_of(s->write), bytes_of(s->write), epoch, v->wave);
+        if (mine) s->write = (s->write & ~(0xffffull << 32)) | (u64)epoch << 32;
     }
 }
 
@@ -188,15 +191,51 @@ static inline __attribute__((always_inline)) void visit_words(Wave *w, Pending *
         }
 }
 
+/* Whether two operations touch a common byte. */
+static int overlap(const Pending *a, const Pending *b) {
+    for (u32 part = 0; part < b->lds_parts; part++)
+        for (u64 left = b->exec; left; left &= left - 1) {
+            u32 start = b->lds[__builtin_ctzll(left)] + part * b->lds_step;
+            for (u64 others = a->exec; others; others &= others - 1) {
+                u32 other = a->lds[__builtin_ctzll(others)];
+                if (start < other + a->lds_size && other < start + b->lds_size) return 1;
+            }
+        }
+    return 0;
+}
+
+/* LDS operations of one wave are in order, and so is its LDS DMA; nothing orders one with the other but a wait. */
+static void check_own_lds(Wave *w, const Pending *dma) {
+    const Queue *q = &w->queue[QUEUE_LDS];
+    for (u32 k = 0; k < q->count; k++) {
+        const Pending *p = &w->slots[QUEUE_LDS][(q->first + k) % LDS_SLOTS];
+        if (p->lds_kind && overlap(dma, p))
+            report_race(w, dma->in, (u32)position(w, p->in), (int)w->index, dma->lds[0],
+                        "LDS DMA over an LDS access of this wave that has not been waited for");
+    }
+}
+
+/* A later request by the same instruction for the same place: what is there is in flight until that one has landed. */
+static int requested_again(const Wave *w, const Pending *dma) {
+    const Queue *q = &w->queue[QUEUE_VM];
+    for (u32 k = 0; k < q->count; k++) {
+        const Pending *p = &w->slots[QUEUE_VM][(q->first + k) % VM_SLOTS];
+        if (p != dma && p->in == dma->in && p->lds_kind == LDS_DMA && p->lds[0] == dma->lds[0] && p->exec == dma->exec) return 1;
+    }
+    return 0;
+}
+
 void lds_issued(Wave *w, Pending *p) {
     u64 bytes = (u64)__builtin_popcountll(p->exec) * p->lds_size * p->lds_parts;
     if (p->lds_kind & LDS_READ) w->group->lds_read += bytes;
     if (p->lds_kind & (LDS_WRITE | LDS_DMA)) w->group->lds_written += bytes;
-    if (w->group->machine->launch.races) visit_words(w, p, 0);
+    if (!w->group->machine->launch.races) return;
+    if (p->lds_kind == LDS_DMA) check_own_lds(w, p);
+    visit_words(w, p, 0);
 }
 
 void lds_completed(Wave *w, Pending *p) {
-    if (!w->group->machine->launch.races) return;
+    if (!w->group->machine->launch.races || (p->lds_kind == LDS_DMA && requested_again(w, p))) return;
     if (p->lds_kind & LDS_DMA || p->epoch != w->group->epoch) visit_words(w, p, 1);
 }
 

@@ -4,11 +4,12 @@
 
 #include "machine.h"
 
-enum { LDS_READ = 1, LDS_WRITE = 2, LDS_DMA = 4 };
+enum { LDS_READ = 1, LDS_WRITE = 2, LDS_DMA = 4, LDS_ATOMIC = 8 /* beside read and write */ };
 
 /* What is known of one dword of LDS: its last write and the reads of the latest epoch. An epoch is the number of
    barriers that the workgroup has passed. Two words, so that the common case is a comparison and a store:
-     write: pc (27:0), bytes (31:28; none: nothing was ever written), epoch when complete (47:32), wave (55:48)
+     write: pc (27:0), bytes (31:28; none: nothing was ever written), epoch when complete (47:32), wave (55:48),
+            all by atomics (56)
      read:  pc (27:0), bytes (31:28), epoch (47:32), waves (63:48) */
 struct Shadow {
     u64 write, read;

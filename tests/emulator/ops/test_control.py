@@ -107,6 +107,13 @@ class TestMode:
         out = stored("s_getreg_b32 s10, hwreg(HW_REG_MODE, 4, 4)\nv_mov_b32_e32 v2, s10")
         np.testing.assert_array_equal(out, 0b1100)
 
+    @pytest.mark.parametrize(
+        "field", ["hwreg(HW_REG_MODE, 2, 2), 1", "hwreg(HW_REG_MODE, 6, 2), 0"]
+    )
+    def test_the_mode_of_fp16_and_fp64_is_not_modelled(self, field):
+        with pytest.raises(EmulationError, match="fp16 and fp64 other than to nearest"):
+            stored(f"s_setreg_imm32_b32 {field}\nv_mov_b32_e32 v2, 0")
+
     def test_other_registers_stop(self):
         with pytest.raises(EmulationError, match="hardware register 5 is not modelled"):
             stored("s_getreg_b32 s10, hwreg(HW_REG_GPR_ALLOC)\nv_mov_b32_e32 v2, s10")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rocke_cupy.emulator import EmulationError
 from rocke_cupy.emulator.step import ACCUM_OFFSET, State, step
 
 LANES = np.arange(64, dtype=np.uint32)
@@ -56,12 +57,19 @@ class TestSwaps:
             state.v[2], np.r_[first + 16, second + 16, first + 48, second + 48]
         )
 
-    def test_lanes_that_are_off_are_not_written(self):
+    def test_a_pair_of_lanes_that_are_off_is_not_written(self):
         state = numbered()
-        state.set64("exec", 0xFFFFFFFF)
+        state.set64("exec", 0x0000000F_0000000F)
         step("v_permlane32_swap_b32_e32 v1, v2", state)
-        np.testing.assert_array_equal(state.v[1], LANES)
-        np.testing.assert_array_equal(state.v[2], np.r_[LANES[32:], LANES[32:] + 100])
+        np.testing.assert_array_equal(state.v[1], np.r_[LANES[:32], LANES[:4] + 100, LANES[36:]])
+        np.testing.assert_array_equal(state.v[2], np.r_[LANES[32:36], LANES[4:] + 100])
+
+    @pytest.mark.parametrize("exec_mask", [0xFFFFFFFF, 0xFFFFFFFF_00000000, 1 << 63])
+    def test_half_a_pair_is_not_defined(self, exec_mask):
+        state = numbered()
+        state.set64("exec", exec_mask)
+        with pytest.raises(EmulationError, match="one of the two lanes off"):
+            step("v_permlane32_swap_b32_e32 v1, v2", state)
 
     def test_v_swap_exchanges_whole_registers(self):
         state = numbered()

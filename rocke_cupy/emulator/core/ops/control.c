@@ -94,6 +94,10 @@ static void set_mode(Wave *w, const Instruction *in, u32 value) {
     }
     u32 shift = in->imm >> 6 & 31, mask = field_mask(in) << shift;
     w->mode = (w->mode & ~mask) | (value << shift & mask);
+    if ((w->mode & 0xcc) != 0xc0) { /* bits 7:6 and 3:2 */
+        fail(w, in, FAULT_UNKNOWN, -1, "rounding of fp16 and fp64 other than to nearest, and flushing them, is not modelled");
+        return;
+    }
     set_float_mode(w->mode);
 }
 static void s_setreg_b32(Wave *w, const Instruction *in) { set_mode(w, in, scalar32(w, &in->src[0])); }

@@ -121,7 +121,7 @@ static void write_lds(Wave *w, const Instruction *in, u32 size, int parts, u32 u
         }                                                                                                             \
     }                                                                                                                 \
     static void ds_##name##_##suffix(Wave *w, const Instruction *in) {                                                \
-        Pending *p = issue_lds(w, in, LDS_READ | LDS_WRITE, sizeof(type), 1, 1, effect_##name##_##suffix);            \
+        Pending *p = issue_lds(w, in, LDS_READ | LDS_WRITE | LDS_ATOMIC, sizeof(type), 1, 1, effect_##name##_##suffix); \
         capture(w, p, &in->src[1]);                                                                                   \
         issued(w, p);                                                                                                 \
     }

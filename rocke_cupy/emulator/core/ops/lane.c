@@ -26,13 +26,18 @@ static void v_writelane_b32(Wave *w, const Instruction *in) {
 }
 
 /* Swap `width` lanes of the destination's upper part with the lower part of the source, in each 2 * width lanes.
-   Lanes that EXEC disables are not written. */
+   Of a pair with both lanes off nothing is written. With one of them off the sources disagree: LLVM treats EXEC as
+   for any vector instruction, AMD's simulator ignores it (ROCm/rocm-systems, rocjitsu). */
 static void swap_lanes(Wave *w, const Instruction *in, int width) {
     u32 *a = w->v[in->dst[0].index], *b = w->v[in->dst[1].index];
     u64 exec = exec_of(w);
     for (int i = 0; i < LANES; i++) {
         if (i & width) continue;
         int high = i + width;
+        if ((exec >> i ^ exec >> high) & 1) {
+            fail(w, in, FAULT_UNKNOWN, exec >> i & 1 ? i : high, "a lane swap with one of the two lanes off is not defined");
+            return;
+        }
         u32 from_a = a[high], from_b = b[i];
         if (exec >> high & 1) a[high] = from_b;
         if (exec >> i & 1) b[i] = from_a;
