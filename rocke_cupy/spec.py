@@ -13,6 +13,7 @@ import numpy as np
 
 from ._arch import LDS_BYTES, VGPRS_PER_SIMD_LANE
 from ._dtypes import BY_SHORT_NAME
+from ._rows import MAX_PARTS
 
 BLOCK_M = 256
 """Query rows of a workgroup: eight waves of 32 rows, the width of the matrix instruction."""
@@ -136,8 +137,11 @@ class AttentionDenseSpec:
                 f"work_order={self.work_order!r} must be 'grid' when persistent: persist_decode "
                 "says the order then"
             )
-        if self.num_splits < 1:
-            raise ValueError(f"num_splits={self.num_splits} must be at least 1")
+        if not 1 <= self.num_splits <= MAX_PARTS:
+            raise ValueError(
+                f"num_splits={self.num_splits} must be from 1 to {MAX_PARTS}, the partial results "
+                "that one launch merges"
+            )
         if self.waves_per_eu < 1:
             raise ValueError(f"waves_per_eu={self.waves_per_eu} must be at least 1")
 

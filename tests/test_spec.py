@@ -85,7 +85,8 @@ REFUSED = [
     (dict(causal_alignment="center"), "causal_alignment='center' must be one of"),
     (dict(work_order="random"), "work_order='random' must be one of"),
     (dict(work_order="xcd", persistent=True), "work_order='xcd' must be 'grid' when persistent"),
-    (dict(num_splits=0), "num_splits=0 must be at least 1"),
+    (dict(num_splits=0), "num_splits=0 must be from 1 to 32"),
+    (dict(num_splits=33), "num_splits=33 must be from 1 to 32"),
 ]
 
 
