@@ -48,6 +48,13 @@ class TestDwords:
             expected = [m.dword(100 + 8 + 16 * lane + 4 * k) for lane in range(64)]
             np.testing.assert_array_equal(m.state.v[8 + k], expected)
 
+    def test_any_byte_may_be_the_first(self, suffix, width):
+        m = Memory(4096, pitch=17)
+        m.step(f"buffer_load_dword{suffix} {self.registers(width)}, v2, s[8:11], 0 offen offset:3")
+        for k in range(width):
+            expected = [m.dword(17 * lane + 3 + 4 * k) for lane in range(64)]
+            np.testing.assert_array_equal(m.state.v[8 + k], expected)
+
     def test_registers_past_the_record_count_load_zero(self, suffix, width):
         m = Memory(4096, records=16 * 10 + 8, pitch=16)
         m.step(f"buffer_load_dword{suffix} {self.registers(width)}, v2, s[8:11], 0 offen")

@@ -1,7 +1,8 @@
 /* Buffer instructions. A resource is base, record count and flags in four scalar registers; only raw buffers
    (stride 0, no swizzle) are modelled. The range check counts the scalar offset, and each dword by itself must
    end within num_records - soffset; only lane and constant offset wrap at 32 bits (ROCm/rocm-systems PR 10928,
-   checked against gfx950).
+   checked against gfx950). Addresses need no alignment: HSA runs in the unaligned access mode (LLVM's
+   AMDGPUSubtarget), and the simulator of that repository rounds nothing either.
    Sources in the record: 0 data, 1 address, 2 resource, 3 scalar offset. */
 #include "../access.h"
 #include "../global.h"
@@ -41,7 +42,6 @@ static int buffer_addresses(Wave *w, const Instruction *in, Pending *p, u32 size
         for (u32 end = part; end <= size; end += part) valid += (i64)offset + end <= limit;
         p->valid[i] = (u8)valid;
         p->address[i] = r.base + soffset + offset;
-        if (size >= 4) p->address[i] &= ~3ull;
         inside |= (u64)(valid > 0) << i;
         whole |= (u64)(4 * valid >= size) << i;
     }
