@@ -49,7 +49,7 @@ struct WideRowBlock {
   using T = Tiling<V>;
   using Fragment = vec<Element<V>, 8>;
   using Softmax = SingleAnchorSoftmax<V>;
-  static constexpr int ahead = 4;  // fragments on their way or in use
+  static constexpr int ahead = T::d_tiles > 6 ? 3 : 4;  // fragments on their way or in use, as registers allow
   static_assert(V::head_dim > 128 && V::block_n == keys_per_tile, "128 columns and less have a faster kernel");
 
   KvPipeline<V> kv;

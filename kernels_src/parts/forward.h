@@ -47,16 +47,18 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
 template <class V, template <class> class Block>
 __device__ __forceinline__ void attention_forward(const Arguments& a) {
   const int wave = uniform(work_item_id() / wave_lanes);
-  const WorkCount work = count_work<V>(a.shape);
   if constexpr (V::persistent) {
-    const int items = work.total(), stride = a.shape.num_workgroups;
+    int items = count_work<V>(a.shape).total(), stride = 0;
     for (int id = workgroup_id(); id < items; id += stride) {
       // Read anew for each item: kept over the loop, the arguments and what follows from them spill scalar registers.
       const Arguments again = kernel_arguments<Arguments>();
-      attend<V, Block>(again, decode_work<V>(id, count_work<V>(again.shape)), wave);
+      const WorkCount work = count_work<V>(again.shape);
+      attend<V, Block>(again, decode_work<V>(id, work), wave);
+      const Shape shape = kernel_arguments<Arguments>().shape;
+      items = count_work<V>(shape).total(), stride = shape.num_workgroups;
     }
   } else {
-    attend<V, Block>(a, decode_work<V>(workgroup_id(), work), wave);
+    attend<V, Block>(a, decode_work<V>(workgroup_id(), count_work<V>(a.shape)), wave);
   }
 }
 

@@ -1,0 +1,157 @@
+"""Head dims past 128, which have a kernel of their own with the variants of the other.
+
+The variants are parts that both kernels share and that are tested in pairs with the narrower one;
+here each is met once, and some of them all at once.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from helpers.budget import assert_within_budget
+from helpers.compiled import assert_nothing_spilled, resources
+from helpers.emulated import attend, launch, spec_for
+from helpers.problems import DTYPES, Case
+
+from rocke_cupy import build_attention_dense
+
+ROCM = ("7.0", "7.14")
+MEMORIES = ("eager", "lazy")
+
+VARIANTS = {
+    "plain": dict(),
+    "fp16": dict(dtype="fp16"),
+    "full": dict(causal=False),
+    "window": dict(window=(40, 0)),
+    "window without causal": dict(window=(30, 50), causal=False),
+    "top_left": dict(alignment="top_left"),
+    "kv_lens": dict(kv_lens=(140, 77)),
+    "persistent": dict(persistent=True, num_persistent=3),
+    "xcd order": dict(work_order="xcd"),
+    "no lazy_rescale": dict(lazy_rescale=False),
+    "float32 out": dict(float32_out=True),
+    "packed heads": dict(pack_gqa=True),
+    "wide": dict(wide_kv=True),
+}
+
+CASE_FIELDS = {f.name for f in dataclasses.fields(Case)}
+BASE = Case(140, 161, heads=4, kv_heads=2, batch=2, causal=True, head_dim=256)
+
+
+def check(case, rocm="7.0", **options):
+    out, lse, report = attend(case, rocm=rocm, schedule="random", seed=case.seed, **options)
+    assert_within_budget(case, out.astype(DTYPES[case.dtype]), lse)
+    return report
+
+
+@pytest.mark.parametrize("rocm", ROCM)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variant(name, rocm):
+    options = dict(VARIANTS[name])
+    fields = {k: options.pop(k) for k in list(options) if k in CASE_FIELDS}
+    case = dataclasses.replace(BASE, **fields)
+    source = build_attention_dense(spec_for(case, **options))
+    assert_nothing_spilled(source, rocm)
+    assert resources(source, rocm).allocated_vgprs <= 256
+    assert resources(source, rocm).lds_size == 136_192
+    for number, memory in enumerate(MEMORIES):
+        amplitude = (1, 8)[(number + ROCM.index(rocm)) % 2]
+        check(dataclasses.replace(case, amplitude=amplitude), rocm, memory=memory, **options)
+
+
+@pytest.mark.parametrize("head_dim", range(136, 257, 8))
+def test_head_dim(head_dim):
+    # Columns past the head dim are the next head's: it holds NaN there.
+    case = Case(33, 70, heads=2, kv_heads=2, head_dim=head_dim, causal=head_dim % 16 == 0)
+    rocm = ROCM[head_dim // 8 % 2]
+    assert_nothing_spilled(build_attention_dense(spec_for(case)), rocm)
+    q, k, v = case.arrays()
+    out, lse, _ = attend(case, rocm, arrays=(q, k, v))
+    assert_within_budget(case, out, lse)
+    k[:, :, 1], v[:, :, 1] = np.nan, np.nan
+    beside_nan, _, _ = attend(case, rocm, arrays=(q, k, v))
+    np.testing.assert_array_equal(beside_nan[:, :, 0].view(np.uint16), out[:, :, 0].view(np.uint16))
+
+
+LENGTHS = (1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257, 321)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_lengths(causal):
+    for number, seqlen_kv in enumerate(LENGTHS):
+        seqlen_q = LENGTHS[(5 * number + 3) % len(LENGTHS)]
+        check(
+            Case(
+                seqlen_q, seqlen_kv, heads=1, kv_heads=1, head_dim=192, causal=causal, seed=number
+            ),
+            memory=MEMORIES[number % 2],
+        )
+
+
+@pytest.mark.parametrize("amplitude", [1, 8, 64])
+@pytest.mark.parametrize("lazy_rescale", [True, False])
+def test_large_scores(amplitude, lazy_rescale):
+    case = Case(33, 200, heads=1, kv_heads=1, head_dim=256, amplitude=amplitude, dtype="fp16")
+    check(case, lazy_rescale=lazy_rescale)
+
+
+def test_anchor_moves_in_the_last_block_of_keys():
+    q, k, v = Case(32, 256, heads=1, kv_heads=1, head_dim=192).arrays()
+    k[:, -32:] *= 30
+
+    class Raised(Case):
+        def arrays(self):
+            return [q, k, v]
+
+    case = Raised(32, 256, heads=1, kv_heads=1, head_dim=192)
+    out, lse, _ = attend(case, arrays=(q, k, v))
+    assert_within_budget(case, out, lse)
+
+
+def test_repeats_are_bitwise_equal():
+    case = Case(70, 200, heads=1, kv_heads=1, head_dim=256, amplitude=8)
+    first, first_lse, _ = attend(case, schedule="lockstep")
+    for seed in range(10):
+        out, lse, _ = attend(case, schedule="random", seed=seed, quantum=1 + seed)
+        assert out.tobytes() == first.tobytes()
+        assert lse.tobytes() == first_lse.tobytes()
+
+
+@pytest.mark.parametrize("head_dim", [192, 256])
+def test_reads_of_keys_and_values_meet_no_bank_conflict(head_dim):
+    _, _, report = attend(Case(64, 128, heads=1, kv_heads=1, head_dim=head_dim), fenced=False)
+    assert report.bank_ideal.sum() > 0
+    assert report.bank_extra.sum() == 0
+
+
+@pytest.mark.parametrize("rocm", ROCM)
+def test_all_at_once_on_packed_sequences(rocm):
+    """Packed sequences and heads, a window, persistent workgroups, keys that may be far apart."""
+    rng = np.random.default_rng(5)
+    starts_q, starts_k = np.array([0, 37, 37, 130], np.int32), np.array([0, 90, 95, 260], np.int32)
+    shape_q, shape_k = (140, 4, 256), (270, 2, 256)
+    q, k, v = (
+        rng.standard_normal(s).astype(np.float32).astype(np.float16)
+        for s in (shape_q, shape_k, shape_k)
+    )
+    case = Case(140, 270, heads=4, kv_heads=2, head_dim=256, dtype="fp16", window=(60, 3), batch=4)
+    spec = spec_for(
+        case, varlen=True, pack_gqa=True, wide_kv=True, persistent=True, num_persistent=5
+    )
+    assert_nothing_spilled(build_attention_dense(spec), rocm)
+    out, lse = np.full(shape_q, np.nan, np.float16), np.full((4, 140), np.nan, np.float32)
+    launch(spec, q, k, v, out, lse, case, rocm=rocm, cu_seqlens=(starts_q, starts_k))
+    for i in range(3):
+        rows, keys = slice(*starts_q[i : i + 2]), slice(*starts_k[i : i + 2])
+
+        class Sequence(Case):
+            def arrays(self, rows=rows, keys=keys):
+                return [q[None, rows], k[None, keys], v[None, keys]]
+
+        one = Sequence(
+            rows.stop - rows.start, keys.stop - keys.start, heads=4, kv_heads=2, head_dim=256,
+            dtype="fp16", window=(60, 3),
+        )  # fmt: skip
+        assert_within_budget(one, out[None, rows], lse[None, :, rows])
+    assert not out[130:].any()
+    assert np.isneginf(lse[:, 130:]).all()
