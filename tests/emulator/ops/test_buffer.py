@@ -130,12 +130,6 @@ class TestRangeCheck:
             m.step("buffer_load_dword v8, v2, s[8:11], 0 offen")
         assert caught.value.lane == 32
 
-    def test_dword_accesses_drop_two_address_bits(self):
-        m = Memory(1024)
-        m.state.v[2] = 4 * LANES + 3
-        m.step("buffer_load_dword v8, v2, s[8:11], 0 offen")
-        assert m.state.v[8, 5] == m.dword(20)
-
     @pytest.mark.parametrize("word", [0x40000, 0x80000000])
     def test_strides_and_swizzles_are_not_modelled(self, word):
         m = Memory(1024)
