@@ -95,6 +95,13 @@ def test_shapes_alone_select_few_binaries(head_dim, masks):
     assert binaries == {one for one in possible if not (one.left_bound and one.split_kv)}
 
 
+def test_packed_sequences_select_no_split_binaries():
+    case = problem(batch=1, seqlen_q=1, seqlen_kv=100_000, varlen=True)
+    listed = select.variants_of_shape(select.select(case))
+    assert len(listed) == 4
+    assert {one.num_splits for one in listed} == {1}
+
+
 def test_the_choice_is_a_pure_function():
     case = problem()
     before = dataclasses.replace(case)
