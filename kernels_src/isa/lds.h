@@ -1,6 +1,7 @@
 // LDS reads, as assembly: the compiler then adds no wait for the LDS DMA that it cannot tell apart (LLVM 20 and 21 drain vmcnt
 // before each builtin read), and none between MFMAs. So a caller waits itself, with wait_counters, and then passes what it read
-// through `opaque`, above which no use of it can move. Offsets are template arguments: each is the 16-bit immediate of its instruction.
+// through `opaque`, above which no use of it can move. Offsets are template arguments: each is the 16-bit immediate of its
+// instruction.
 #pragma once
 #include "common/types.h"
 

@@ -6,8 +6,8 @@
 
 namespace rocke {
 
-// To the nearest value of a 16-bit type, ties to even, from a magnitude with more bits. In integers: kernels are compiled to flush
-// fp32 denormals, of which many are bfloat16 values, and there is no instruction from float64 to 16 bits.
+// To the nearest value of a 16-bit type, ties to even, from a magnitude with more bits. In integers: kernels are compiled to
+// flush fp32 denormals, of which many are bfloat16 values, and there is no instruction from float64 to 16 bits.
 template <class To, int exponent_bits, int mantissa_bits>
 __device__ __forceinline__ To round_magnitude(uint32 sign, uint32 magnitude) {
   using T = Format<To>;
