@@ -20,13 +20,13 @@ BROKEN = 'extern "C" __global__ void broken(int* p) {\n  *p = undeclared;\n}\n'
 
 def test_a_failed_build_shows_spec_source_and_log(cp, tmp_path, monkeypatch):
     monkeypatch.setenv("ROCKE_CUPY_CACHE_DIR", str(tmp_path))
-    source = _build.KernelSource("broken", BROKEN, ("-DN=1",))
+    source = _build.KernelSource("broken", BROKEN, ("-DROCKE_TEST=1",))
     with pytest.raises(rocke_cupy.KernelBuildError) as caught:
         _build.build(source, 0, spec(head_size=64))
     message = str(caught.value)
     assert "could not compile broken for gfx950" in message
     assert "AttentionDenseSpec(batch=2" in message
-    assert "-DN=1 --offload-arch=gfx950" in message
+    assert "-DROCKE_TEST=1 --offload-arch=gfx950" in message
     assert "use of undeclared identifier 'undeclared'" in message
     (path,) = re.findall(r"Source: (.*)", message)
     assert Path(path).read_text() == BROKEN
