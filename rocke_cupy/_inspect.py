@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -155,9 +157,20 @@ def _kinds_of(phase: Phase) -> str:
     return ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
 
 
+def _plain(value: Any) -> Any:
+    """Return dictionaries and lists of what JSON knows; `dataclasses.asdict` garbles a Counter."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
 def as_json(inspection: Inspection) -> str:
     """Return an inspection as JSON."""
-    fields = dataclasses.asdict(inspection)
+    fields = _plain(inspection)
     fields["loop"]["total"] = inspection.loop.total
     fields["pace"]["limit"] = inspection.pace.limit
     return json.dumps(fields, indent=2)
