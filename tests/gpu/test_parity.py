@@ -75,8 +75,7 @@ WINDOWS = [
 ]
 
 SCALES = [
-    Case(65, 65, heads=1, kv_heads=1, scale=scale)
-    for scale in (0.0, -0.125, 1.0, 1e-30, 1e11)
+    Case(65, 65, heads=1, kv_heads=1, scale=scale) for scale in (0.0, -0.125, 1.0, 1e-30, 1e11)
 ]
 
 KEY_LENGTHS = [
@@ -108,8 +107,8 @@ def test_with_gaps_of_nan_between_rows(case, cp):
 
 
 @pytest.mark.xfail(
-    reason="a moved anchor is rounded, at times to above the row's maximum by half an ulp; at such a "
-    "scale all probabilities of the row are then 0",
+    reason="a moved anchor is rounded, at times to half an ulp above the row's maximum; "
+    "at such a scale all probabilities of the row are then 0",
     strict=False,
 )
 def test_scale_at_the_end_of_float32(cp):
