@@ -1,27 +1,20 @@
 """A kernel on NumPy arrays: compiled by the real hipRTC, executed by the emulator, without CuPy."""
 
 import dataclasses
-import functools
 
 import numpy as np
 
 from helpers.fences import Fenced
 from helpers.problems import DTYPES
-from rocke_cupy import attention_dense_grid, build_attention_dense
+from rocke_cupy import attention_dense_grid
+from rocke_cupy._block import compiled
 from rocke_cupy._checks import Masks, check_masks
 from rocke_cupy._launch import element_strides, pack_shape
-from rocke_cupy.emulator import hiprtc, run
+from rocke_cupy.emulator import run
 from rocke_cupy.spec import AttentionDenseSpec
 
 DENSE_AXES = (0, 1, 2)
 PACKED_AXES = (-1, 0, 1)
-
-
-@functools.cache
-def compiled(spec, rocm):
-    """Return the kernel's name and code object."""
-    source = build_attention_dense(spec)
-    return source.name, hiprtc.compile(source.code, source.options, rocm=rocm).code
 
 
 def spec_for(case, **changes):

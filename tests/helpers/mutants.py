@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from helpers.budget import budget, worst
-from helpers.emulated import compiled, spec_for
+from helpers.emulated import spec_for
 from helpers.fences import Fenced
 from helpers.problems import DTYPES, Case, visible
 from helpers.source_mutations import SOURCE_MUTATIONS
 from rocke_cupy import attention_dense_grid, build_attention_dense
+from rocke_cupy._block import compiled
 from rocke_cupy._checks import check_masks
 from rocke_cupy._launch import element_strides, pack_shape
 from rocke_cupy.emulator import EmulationError, load, run
