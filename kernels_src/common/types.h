@@ -15,7 +15,6 @@ using f32x2 = vec<float, 2>;
 using f32x4 = vec<float, 4>;
 using f32x16 = vec<float, 16>;
 using u32x2 = vec<uint32, 2>;
-using i16x4 = vec<short, 4>;
 
 // The two 16-bit element types, chosen by Variant::bfloat16.
 template <bool bfloat16>
