@@ -28,9 +28,9 @@ struct SingleAnchorSoftmax : OnlineSoftmax<V> {
       const f32x2 halves = both_halves(top);
       top = max2(halves[0], halves[1]);
       const bool first = this->limit == -infinity, moves = top > (first ? -infinity : this->limit);
-      const float moved = anchor - (moves ? top : 0.f), shift = anchor - moved;
+      const float rise = moves ? top : 0.f, moved = anchor - rise, shift = anchor - moved;
       anchor = moved;
-      scores -= shift;
+      scores -= this->drop(rise, shift);
       const float shrink = first ? 1.f : exp2_raw(-shift * this->c[0]);
       this->sum[0] *= shrink;
       this->sum[1] *= shrink;

@@ -44,6 +44,15 @@ struct OnlineSoftmax {
   // In units of q.k: 2**8 keeps a probability exact in fp32 and finite in fp16. Zero makes the anchor the maximum itself.
   __device__ float lazy_limit() const { return V::lazy_rescale ? 8.f / c[0] : 0.f; }
 
+  // What a tile's scores lose when their anchor should rise by `rise`, and by rounding rises by `shift`.
+  //
+  // That is `shift`, so that all tiles share one anchor, unless exp would tell the two apart. Then the row's maximum could end up
+  // so far below the anchor that every probability vanishes, or so far above that one overflows; it becomes zero instead. The
+  // tiles' anchors then differ by less than their scores' own rounding.
+  __device__ float drop(float rise, float shift) const {
+    return __builtin_fabsf(rise - shift) * c[0] <= 1 ? shift : rise;
+  }
+
   // Moves the anchors of rows with a score above their limit; scores are relative to the anchor before and after.
   //
   // The output lags one tile behind: it must not shrink before the product of the previous tile, which has the old anchor, is
@@ -57,11 +66,12 @@ struct OnlineSoftmax {
       const f32x2 halves = both_halves(top);
       top = max2(halves[0], halves[1]);
       const bool first = limit == -infinity, moves = top > (first ? -infinity : lazy_limit());
-      const float new_minus_anchor = minus_anchor[0] - (moves ? top : 0.f);
-      const float shift = minus_anchor[0] - new_minus_anchor;  // as rounded, so that all tiles share one anchor
-      minus_anchor = opaque(f32x16(new_minus_anchor));         // a block of registers, not a value to be spread at each use
-      scores[0] -= shift;
-      scores[1] -= shift;
+      const float rise = moves ? top : 0.f;
+      const float new_minus_anchor = minus_anchor[0] - rise, shift = minus_anchor[0] - new_minus_anchor;
+      minus_anchor = opaque(f32x16(new_minus_anchor));  // a block of registers, not a value to be spread at each use
+      const float lost = drop(rise, shift);
+      scores[0] -= lost;
+      scores[1] -= lost;
       shrink = first ? 1.f : exp2_raw(-shift * c[0]);  // nothing is accumulated before the first
       sum[0] *= shrink;
       sum[1] *= shrink;
