@@ -40,21 +40,22 @@ struct MergeBlock {
 };
 using ConstantParts = ConstantPointer<MergeParts>;
 
+__device__ __forceinline__ float load_lse(ConstantParts parts, int i, int64 offset) {
+  return *(const float*)(parts->lse[i] + offset);
+}
+
 // The weights of a row's parts before their division by `total`: exp(lse - top).
 struct PartWeights {
   float top, total;
 
   __device__ PartWeights(ConstantParts parts, int count, int64 offset) : top(-infinity), total(0.f) {
     for (int i = 0; i < count; i++) {
-      const float lse = *(const float*)(parts->lse[i] + offset);
+      const float lse = load_lse(parts, i, offset);
       if (lse > top || lse != lse) top = lse;  // a NaN stays
     }
-    for (int i = 0; i < count; i++) total += (*this)(parts, i, offset);
+    for (int i = 0; i < count; i++) total += (*this)(load_lse(parts, i, offset));
   }
-  __device__ float operator()(ConstantParts parts, int i, int64 offset) const {
-    const float lse = *(const float*)(parts->lse[i] + offset);
-    return top == -infinity ? 0.f : exp2_raw((lse - top) * log2_e);
-  }
+  __device__ float operator()(float lse) const { return top == -infinity ? 0.f : exp2_raw((lse - top) * log2_e); }
 };
 
 template <class V>
@@ -69,12 +70,12 @@ __device__ __forceinline__ void merge_piece(const RowIndex& row, int column) {
 
   vec<Sum, columns_per_lane> sum = Sum(0);
   for (int i = 0; i < shape.parts; i++) {
-    const float weight = weights(parts, i, part_lse);
+    const float lse = load_lse(parts, i, part_lse), weight = weights(lse);
     const Columns<From> values = load_columns<From>(parts->out[i] + part, shape.part.column, column, shape.part_columns);
 #pragma unroll
     for (int e = 0; e < columns_per_lane; e++) {
-      // A part in which the row saw no key has no say, whatever it holds.
-      const Sum value = weight == 0 ? Sum(0) : Sum(bit_cast<From>(Bits<From>(values[e])));
+      // A part in which the row saw no key has no say, whatever it holds. A NaN that it did see shows at any weight.
+      const Sum value = lse == -infinity ? Sum(0) : Sum(bit_cast<From>(Bits<From>(values[e])));
       sum[e] += weight * value;
     }
   }
