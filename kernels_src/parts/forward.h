@@ -50,10 +50,11 @@ __device__ __forceinline__ void attention_forward(const Arguments& a) {
   if constexpr (V::persistent) {
     int items = count_work<V>(a.shape).total(), stride = 0;
     for (int id = workgroup_id(); id < items; id += stride) {
-      // Read anew for each item: kept over the loop, the arguments and what follows from them spill scalar registers.
+      // Read anew for each item: kept over the loop, the arguments and what follows from them spill scalar registers. So do
+      // the conditions on the wave.
       const Arguments again = kernel_arguments<Arguments>();
       const WorkCount work = count_work<V>(again.shape);
-      attend<V, Block>(again, decode_work<V>(id, work), wave);
+      attend<V, Block>(again, decode_work<V>(id, work), opaque_scalar(wave));
       const Shape shape = kernel_arguments<Arguments>().shape;
       items = count_work<V>(shape).total(), stride = shape.num_workgroups;
     }
