@@ -61,9 +61,11 @@ struct RowBlock {
   template <int slot>
   __device__ __forceinline__ void mask_and_anchor(int key) {
     constexpr int distance = slot * keys_per_tile;
-    const bool needs_mask = key >= keys.masked_from - distance || (V::left_bound && key < keys.unmasked_from - distance);
-    if (needs_mask) mask.apply(scores[slot % 2], opaque_scalar(key) + distance);
-    softmax.move_anchor(scores[slot % 2], o);
+    f32x16(&tile)[T::key_tiles] = scores[slot % 2];
+    if (key >= keys.masked_from - distance) mask.hide_after_last(tile, opaque_scalar(key) + distance);
+    if constexpr (V::left_bound)
+      if (key < keys.unmasked_from - distance) mask.hide_before_first(tile, opaque_scalar(key) + distance);
+    softmax.move_anchor(tile, o);
   }
 
   // Vector instructions between the MFMAs of a cluster, evenly: `mfmas` times one MFMA, its share of exp and of the others.

@@ -104,8 +104,9 @@ struct WideRowBlock {
   template <int slot, int n>
   __device__ __forceinline__ void block_of_keys(int key) {
     f32x16 scores[1] = {multiply_qk<slot, n>()};
-    if (key >= keys.masked_from || (V::left_bound && key < keys.unmasked_from))
-      mask.apply(scores, key + n * 32);
+    if (key >= keys.masked_from) mask.hide_after_last(scores, key + n * 32);
+    if constexpr (V::left_bound)
+      if (key < keys.unmasked_from) mask.hide_before_first(scores, key + n * 32);
     softmax.move_anchor(scores[0], o);
     softmax.scale(scores[0]);
     softmax.exponentiate(scores[0]);

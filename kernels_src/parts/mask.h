@@ -18,16 +18,23 @@ struct Mask {
     last = keys.last - 4 * half;
   }
 
+  // A tile rarely needs both, and each costs a compare and a select a score.
   template <int blocks>  // of 32 keys
-  __device__ __forceinline__ void apply(f32x16 (&scores)[blocks], int first_key) const {
-    const int below = last - first_key, above = first - first_key;
+  __device__ __forceinline__ void hide_after_last(f32x16 (&scores)[blocks], int first_key) const {
+    hide(scores, [below = last - first_key](int key) { return key > below; });
+  }
+  template <int blocks>
+  __device__ __forceinline__ void hide_before_first(f32x16 (&scores)[blocks], int first_key) const {
+    hide(scores, [above = first - first_key](int key) { return key < above; });
+  }
+
+ private:
+  template <int blocks, class Hidden>
+  __device__ __forceinline__ static void hide(f32x16 (&scores)[blocks], const Hidden& hidden) {
     static_for<0, blocks>([&](auto n) {
       static_for<0, 16>([&](auto r) {
         constexpr int key = 32 * n + mfma_row(r), element = r;
-        float score = scores[n][element];
-        score = key <= below ? score : -infinity;
-        if constexpr (V::left_bound) score = key >= above ? score : -infinity;
-        scores[n][element] = score;
+        scores[n][element] = hidden(key) ? -infinity : scores[n][element];
       });
     });
   }
