@@ -1,95 +1,53 @@
 /* First reading of a vector table: each line becomes a lane function. list_lanes.h is the second. */
+
+/* The rows and a lane's values of the first so many sources. */
+#define ROWS1 ROW(a, 0)
+#define ROWS2 ROWS1; ROW(b, 1)
+#define ROWS3 ROWS2; ROW(c, 2)
+#define READ1(A) CALC_##A a = READ_##A(a)
+#define READ2(A, B) READ1(A); CALC_##B b = READ_##B(b)
+#define READ3(A, B, C) READ2(A, B); CALC_##C c = READ_##C(c)
+#define RESULT(D, expression) CALC_##D out = (CALC_##D)(expression); WRITE_##D(out)
+
 #define V0(name)                                                                                                      \
     static void lanes_##name(const Rows *r) { (void)r; }
 #define V1(name, D, A, expression)                                                                                    \
     static void lanes_##name(const Rows *r) {                                                                         \
-        DESTINATION;                                                                                                  \
-        ROW(a, 0);                                                                                                    \
-        FOR_LANES {                                                                                                   \
-            CALC_##A a = READ_##A(a);                                                                                 \
-            CALC_##D out = (CALC_##D)(expression);                                                                    \
-            WRITE_##D(out);                                                                                           \
-        }                                                                                                             \
+        DESTINATION; ROWS1;                                                                                           \
+        FOR_LANES { READ1(A); RESULT(D, expression); }                                                                \
     }
 #define V2(name, D, A, B, expression)                                                                                 \
     static void lanes_##name(const Rows *r) {                                                                         \
-        DESTINATION;                                                                                                  \
-        ROW(a, 0);                                                                                                    \
-        ROW(b, 1);                                                                                                    \
-        FOR_LANES {                                                                                                   \
-            CALC_##A a = READ_##A(a);                                                                                 \
-            CALC_##B b = READ_##B(b);                                                                                 \
-            CALC_##D out = (CALC_##D)(expression);                                                                    \
-            WRITE_##D(out);                                                                                           \
-        }                                                                                                             \
+        DESTINATION; ROWS2;                                                                                           \
+        FOR_LANES { READ2(A, B); RESULT(D, expression); }                                                             \
     }
 #define V3(name, D, A, B, C, expression)                                                                              \
     static void lanes_##name(const Rows *r) {                                                                         \
-        DESTINATION;                                                                                                  \
-        ROW(a, 0);                                                                                                    \
-        ROW(b, 1);                                                                                                    \
-        ROW(c, 2);                                                                                                    \
+        DESTINATION; ROWS3;                                                                                           \
         u32 imm = r->imm;                                                                                             \
         (void)imm;                                                                                                    \
-        FOR_LANES {                                                                                                   \
-            CALC_##A a = READ_##A(a);                                                                                 \
-            CALC_##B b = READ_##B(b);                                                                                 \
-            CALC_##C c = READ_##C(c);                                                                                 \
-            CALC_##D out = (CALC_##D)(expression);                                                                    \
-            WRITE_##D(out);                                                                                           \
-        }                                                                                                             \
+        FOR_LANES { READ3(A, B, C); RESULT(D, expression); }                                                          \
     }
 /* VA2: the destination is also source c. */
 #define VA2(name, D, A, B, expression) V3(name, D, A, B, D, expression)
 /* VV3: a fourth source, VCC as a lane mask, that the text does not show. */
 #define VV3(name, D, A, B, C, expression)                                                                             \
     static void lanes_##name(const Rows *r) {                                                                         \
-        DESTINATION;                                                                                                  \
-        ROW(a, 0);                                                                                                    \
-        ROW(b, 1);                                                                                                    \
-        ROW(c, 2);                                                                                                    \
-        ROW(vcc, 3);                                                                                                  \
-        FOR_LANES {                                                                                                   \
-            CALC_##A a = READ_##A(a);                                                                                 \
-            CALC_##B b = READ_##B(b);                                                                                 \
-            CALC_##C c = READ_##C(c);                                                                                 \
-            u32 vcc = READ_m64(vcc);                                                                                  \
-            CALC_##D out = (CALC_##D)(expression);                                                                    \
-            WRITE_##D(out);                                                                                           \
-        }                                                                                                             \
+        DESTINATION; ROWS3; ROW(vcc, 3);                                                                              \
+        FOR_LANES { READ3(A, B, C); u32 vcc = READ_m64(vcc); RESULT(D, expression); }                                 \
     }
 /* VM2, VM3: a lane mask beside the result; the expression sets `carry` to 0 or 1. */
 #define VM2(name, D, A, B, expression)                                                                                \
     static void lanes_##name(const Rows *r) {                                                                         \
-        DESTINATION;                                                                                                  \
-        ROW(a, 0);                                                                                                    \
-        ROW(b, 1);                                                                                                    \
+        DESTINATION; ROWS2;                                                                                           \
         u32 *mask = r->mask;                                                                                          \
-        FOR_LANES {                                                                                                   \
-            CALC_##A a = READ_##A(a);                                                                                 \
-            CALC_##B b = READ_##B(b);                                                                                 \
-            u32 carry = 0;                                                                                            \
-            CALC_##D out = (CALC_##D)(expression);                                                                    \
-            WRITE_##D(out);                                                                                           \
-            mask[i] = 0u - carry;                                                                                     \
-        }                                                                                                             \
+        FOR_LANES { READ2(A, B); u32 carry = 0; RESULT(D, expression); mask[i] = 0u - carry; }                        \
     }
 #define VM3(name, D, A, B, C, expression)                                                                             \
     static void lanes_##name(const Rows *r) {                                                                         \
-        DESTINATION;                                                                                                  \
-        ROW(a, 0);                                                                                                    \
-        ROW(b, 1);                                                                                                    \
-        ROW(c, 2);                                                                                                    \
+        DESTINATION; ROWS3;                                                                                           \
         u32 *mask = r->mask;                                                                                          \
-        FOR_LANES {                                                                                                   \
-            CALC_##A a = READ_##A(a);                                                                                 \
-            CALC_##B b = READ_##B(b);                                                                                 \
-            CALC_##C c = READ_##C(c);                                                                                 \
-            u32 carry = 0;                                                                                            \
-            CALC_##D out = (CALC_##D)(expression);                                                                    \
-            WRITE_##D(out);                                                                                           \
-            mask[i] = 0u - carry;                                                                                     \
-        }                                                                                                             \
+        FOR_LANES { READ3(A, B, C); u32 carry = 0; RESULT(D, expression); mask[i] = 0u - carry; }                     \
     }
 /* T1: as V1, on the transcendental unit. */
 #define T1(name, D, A, expression) V1(name, D, A, expression)
@@ -111,13 +69,7 @@
 /* C2: a comparison; the form v_cmpx_ also writes EXEC. */
 #define C2(name, A, B, expression)                                                                                    \
     static void lanes_##name(const Rows *r) {                                                                         \
-        ROW(a, 0);                                                                                                    \
-        ROW(b, 1);                                                                                                    \
+        ROWS2;                                                                                                        \
         u32 *mask = r->mask;                                                                                          \
-        FOR_LANES {                                                                                                   \
-            CALC_##A a = READ_##A(a);                                                                                 \
-            CALC_##B b = READ_##B(b);                                                                                 \
-            (void)a, (void)b;                                                                                         \
-            mask[i] = 0u - (u32)(expression);                                                                         \
-        }                                                                                                             \
+        FOR_LANES { READ2(A, B); (void)a, (void)b; mask[i] = 0u - (u32)(expression); }                                \
     }

@@ -64,30 +64,24 @@ static int scalar_type(int compute, int matrix) {
     return compute == COMPUTE_64F || compute == COMPUTE_64F_PEDANTIC ? R_64F : R_32F;
 }
 
+/* The parameters that all products have, under the names they have in all of them; then what one has beside them. */
+#define PRODUCT(...)                                                                               \
+    (MatrixProduct) {                                                                              \
+        .trans_a = trans_a, .trans_b = trans_b, .m = m, .n = n, .k = k, .alpha = alpha,            \
+        .beta = beta, .a = a, .b = b, .c = c, .lda = lda, .ldb = ldb, .ldc = ldc, __VA_ARGS__      \
+    }
+#define STRIDED .batch = batch, .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c
+#define ALL_OF(type) .type_a = type, .type_b = type, .type_c = type, .type_scalar = type
+#define EACH_ITS_TYPE                                                                              \
+    .type_a = type_a, .type_b = type_b, .type_c = type_c,                                          \
+    .type_scalar = scalar_type(compute, type_c)
+
 EXPORT int hipblasGemmEx(Handle *handle, int trans_a, int trans_b, int m, int n, int k,
                          const void *alpha, const void *a, int type_a, int lda, const void *b,
                          int type_b, int ldb, const void *beta, void *c, int type_c, int ldc,
                          int compute, int algorithm) {
     (void)algorithm;
-    return multiply("hipblasGemmEx", handle,
-                    (MatrixProduct){.trans_a = trans_a,
-                                    .trans_b = trans_b,
-                                    .m = m,
-                                    .n = n,
-                                    .k = k,
-                                    .batch = 1,
-                                    .type_a = type_a,
-                                    .type_b = type_b,
-                                    .type_c = type_c,
-                                    .type_scalar = scalar_type(compute, type_c),
-                                    .alpha = alpha,
-                                    .beta = beta,
-                                    .a = a,
-                                    .b = b,
-                                    .c = c,
-                                    .lda = lda,
-                                    .ldb = ldb,
-                                    .ldc = ldc});
+    return multiply("hipblasGemmEx", handle, PRODUCT(.batch = 1, EACH_ITS_TYPE));
 }
 
 EXPORT int hipblasGemmStridedBatchedEx(Handle *handle, int trans_a, int trans_b, int m, int n,
@@ -97,28 +91,7 @@ EXPORT int hipblasGemmStridedBatchedEx(Handle *handle, int trans_a, int trans_b,
                                        int ldc, long long stride_c, int batch, int compute,
                                        int algorithm) {
     (void)algorithm;
-    return multiply("hipblasGemmStridedBatchedEx", handle,
-                    (MatrixProduct){.trans_a = trans_a,
-                                    .trans_b = trans_b,
-                                    .m = m,
-                                    .n = n,
-                                    .k = k,
-                                    .batch = batch,
-                                    .type_a = type_a,
-                                    .type_b = type_b,
-                                    .type_c = type_c,
-                                    .type_scalar = scalar_type(compute, type_c),
-                                    .alpha = alpha,
-                                    .beta = beta,
-                                    .a = a,
-                                    .b = b,
-                                    .c = c,
-                                    .lda = lda,
-                                    .ldb = ldb,
-                                    .ldc = ldc,
-                                    .stride_a = stride_a,
-                                    .stride_b = stride_b,
-                                    .stride_c = stride_c});
+    return multiply("hipblasGemmStridedBatchedEx", handle, PRODUCT(STRIDED, EACH_ITS_TYPE));
 }
 
 /* The products of one type each: plain, batched by pointers, batched by strides. */
@@ -126,77 +99,21 @@ EXPORT int hipblasGemmStridedBatchedEx(Handle *handle, int trans_a, int trans_b,
     EXPORT int hipblas##letter##gemm(Handle *handle, int trans_a, int trans_b, int m, int n,       \
                                      int k, const void *alpha, const void *a, int lda,             \
                                      const void *b, int ldb, const void *beta, void *c, int ldc) { \
-        return multiply("hipblas" #letter "gemm", handle,                                          \
-                        (MatrixProduct){.trans_a = trans_a,                                        \
-                                        .trans_b = trans_b,                                        \
-                                        .m = m,                                                    \
-                                        .n = n,                                                    \
-                                        .k = k,                                                    \
-                                        .batch = 1,                                                \
-                                        .type_a = type,                                            \
-                                        .type_b = type,                                            \
-                                        .type_c = type,                                            \
-                                        .type_scalar = type,                                       \
-                                        .alpha = alpha,                                            \
-                                        .beta = beta,                                              \
-                                        .a = a,                                                    \
-                                        .b = b,                                                    \
-                                        .c = c,                                                    \
-                                        .lda = lda,                                                \
-                                        .ldb = ldb,                                                \
-                                        .ldc = ldc});                                              \
+        return multiply("hipblas" #letter "gemm", handle, PRODUCT(.batch = 1, ALL_OF(type)));      \
     }                                                                                              \
     EXPORT int hipblas##letter##gemmBatched(Handle *handle, int trans_a, int trans_b, int m,       \
                                             int n, int k, const void *alpha, const void *a,        \
                                             int lda, const void *b, int ldb, const void *beta,     \
                                             void *c, int ldc, int batch) {                         \
         return multiply("hipblas" #letter "gemmBatched", handle,                                   \
-                        (MatrixProduct){.trans_a = trans_a,                                        \
-                                        .trans_b = trans_b,                                        \
-                                        .m = m,                                                    \
-                                        .n = n,                                                    \
-                                        .k = k,                                                    \
-                                        .batch = batch,                                            \
-                                        .type_a = type,                                            \
-                                        .type_b = type,                                            \
-                                        .type_c = type,                                            \
-                                        .type_scalar = type,                                       \
-                                        .is_pointer_array = 1,                                     \
-                                        .alpha = alpha,                                            \
-                                        .beta = beta,                                              \
-                                        .a = a,                                                    \
-                                        .b = b,                                                    \
-                                        .c = c,                                                    \
-                                        .lda = lda,                                                \
-                                        .ldb = ldb,                                                \
-                                        .ldc = ldc});                                              \
+                        PRODUCT(.batch = batch, .is_pointer_array = 1, ALL_OF(type)));             \
     }                                                                                              \
     EXPORT int hipblas##letter##gemmStridedBatched(                                                \
         Handle *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha,          \
         const void *a, int lda, long long stride_a, const void *b, int ldb, long long stride_b,    \
         const void *beta, void *c, int ldc, long long stride_c, int batch) {                       \
         return multiply("hipblas" #letter "gemmStridedBatched", handle,                            \
-                        (MatrixProduct){.trans_a = trans_a,                                        \
-                                        .trans_b = trans_b,                                        \
-                                        .m = m,                                                    \
-                                        .n = n,                                                    \
-                                        .k = k,                                                    \
-                                        .batch = batch,                                            \
-                                        .type_a = type,                                            \
-                                        .type_b = type,                                            \
-                                        .type_c = type,                                            \
-                                        .type_scalar = type,                                       \
-                                        .alpha = alpha,                                            \
-                                        .beta = beta,                                              \
-                                        .a = a,                                                    \
-                                        .b = b,                                                    \
-                                        .c = c,                                                    \
-                                        .lda = lda,                                                \
-                                        .ldb = ldb,                                                \
-                                        .ldc = ldc,                                                \
-                                        .stride_a = stride_a,                                      \
-                                        .stride_b = stride_b,                                      \
-                                        .stride_c = stride_c});                                    \
+                        PRODUCT(STRIDED, ALL_OF(type)));                                           \
     }
 
 PRODUCTS(S, R_32F)
