@@ -67,6 +67,13 @@ def is_cupy(array: Any) -> bool:
     return cupy is not None and isinstance(array, cupy.ndarray)
 
 
+def is_array(array: Any) -> bool:
+    """Return whether ``array`` is one of NumPy's or CuPy's whose elements mean what they hold."""
+    if isinstance(array, np.ma.MaskedArray | np.matrix):
+        return False
+    return isinstance(array, np.ndarray) or is_cupy(array)
+
+
 def check_library(**arrays: Any) -> bool:
     """Return whether the arrays are CuPy's (all) rather than NumPy's (all); None is skipped."""
     first = ""
@@ -74,13 +81,11 @@ def check_library(**arrays: Any) -> bool:
     for name, array in arrays.items():
         if array is None:
             continue
-        gpu = is_cupy(array)
-        if not gpu and (
-            not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray | np.matrix)
-        ):
+        if not is_array(array):
             raise TypeError(
                 f"{name} must be a numpy.ndarray or a cupy.ndarray, not {type(array).__name__}"
             )
+        gpu = is_cupy(array)
         if not first:
             first, on_gpu = name, gpu
         elif gpu != on_gpu:
@@ -211,8 +216,14 @@ def check_scale(softmax_scale: Any, head_dim: int) -> float:
     if softmax_scale is None:
         return 1 / math.sqrt(head_dim)
     if isinstance(softmax_scale, bool) or not isinstance(softmax_scale, numbers.Real):
-        raise TypeError(f"softmax_scale={softmax_scale!r} must be a real number or None")
-    scale = float(softmax_scale)
+        raise TypeError(
+            f"softmax_scale={softmax_scale!r} must be a real number or None, not "
+            f"{type(softmax_scale).__name__}"
+        )
+    try:
+        scale = float(softmax_scale)
+    except OverflowError:
+        scale = math.inf
     if not abs(scale) <= float(np.finfo(np.float32).max):
         raise ValueError(f"softmax_scale={softmax_scale} must be finite in float32")
     return scale

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import is_cupy
+from ._checks import is_array
 from ._dtypes import LENGTHS
 
 
@@ -25,14 +25,18 @@ def check_length_array(name: str, lengths: Any, count: int, counted: str) -> Non
 
 def length_array(name: str, lengths: Any) -> Any:
     """Return ``lengths`` as an array: a list or tuple becomes NumPy's, an array stays."""
-    if is_cupy(lengths) or isinstance(lengths, np.ndarray):
+    if is_array(lengths):
         return lengths
     if not isinstance(lengths, list | tuple):
         raise TypeError(
             f"{name} must be an array or a list of whole numbers, not {type(lengths).__name__}"
         )
-    array = np.asarray(lengths) if lengths else np.zeros(0, np.int32)
-    if array.dtype.kind != "i":
+    try:
+        array = np.asarray(lengths) if lengths else np.zeros(0, np.int32)
+    # Of unequal rows, or of device arrays, NumPy makes no array; its words do not say whose fault.
+    except (TypeError, ValueError):
+        array = None
+    if array is None or array.dtype.kind != "i":
         raise TypeError(f"{name}={lengths!r} must hold whole numbers")
     return array
 
@@ -51,7 +55,8 @@ def check_cu_seqlens(name: str, cu_seqlens: np.ndarray, tokens: int, of: str) ->
     """Check the values of a packed batch's boundaries."""
     if cu_seqlens[0] != 0:
         raise ValueError(f"{name}[0]={int(cu_seqlens[0])} must be 0")
-    falls = np.flatnonzero(np.diff(cu_seqlens) < 0)
+    # Not by their differences, which may wrap around.
+    falls = np.flatnonzero(cu_seqlens[1:] < cu_seqlens[:-1])
     if falls.size:
         at = int(falls[0]) + 1
         raise ValueError(

@@ -12,6 +12,7 @@ import numpy as np
 import rocke_cupy
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
+MASKED_LENGTHS = np.ma.masked_array(np.array([7, 7], "i4"), [False, True])
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def dense(name, error, sentence, **changes):
         arguments = dict(q=zeros(2, 5, 4, 16), k=zeros(2, 7, 2, 16), v=zeros(2, 7, 2, 16))
         arguments.update(changes)
         moved = {
-            key: put(value) if isinstance(value, np.ndarray) else value
+            key: put(value) if type(value) is np.ndarray else value
             for key, value in arguments.items()
         }
         return rocke_cupy.attention(moved.pop("q"), moved.pop("k"), moved.pop("v"), **moved)
@@ -227,6 +228,12 @@ WRONG_CALLS = [
         r"softmax_scale=1e\+39 must be finite",
         softmax_scale=1e39,
     ),
+    dense(
+        "scale beyond float64",
+        ValueError,
+        "softmax_scale=10+ must be finite",
+        softmax_scale=10**400,
+    ),
     dense("scale text", TypeError, "softmax_scale='1' must be a real number", softmax_scale="1"),
     dense("scale complex", TypeError, r"softmax_scale=1j must be a real number", softmax_scale=1j),
     dense("scale True", TypeError, "softmax_scale=True must be a real number", softmax_scale=True),
@@ -288,6 +295,18 @@ WRONG_CALLS = [
         r"kv_lens=\[1.0, 2.0\] must hold whole numbers",
         kv_lens=[1.0, 2.0],
     ),
+    dense(
+        "kv_lens list of lists of unequal length",
+        TypeError,
+        r"kv_lens=\[7, \[7\]\] must hold whole numbers",
+        kv_lens=[7, [7]],
+    ),
+    dense(
+        "kv_lens masked",
+        TypeError,
+        "kv_lens must be an array or a list of whole numbers, not MaskedArray",
+        kv_lens=MASKED_LENGTHS,
+    ),
     dense("kv_lens a number", TypeError, "kv_lens must be an array or a list", kv_lens=5),
     # Flags
     dense("return_lse text", TypeError, "return_lse='yes' must be True or False", return_lse="yes"),
@@ -332,6 +351,13 @@ WRONG_CALLS = [
         ValueError,
         r"cu_seqlens_k\[-1\]=11 must be at most the 10 tokens of k",
         cu_k=(0, 3, 11),
+    ),
+    packed(
+        "cu_seqlens_q falls by more than 32 bits hold",
+        ValueError,
+        r"cu_seqlens_q\[2\]=-2 must not be below cu_seqlens_q\[1\]=2147483647",
+        cu_q=(0, 2**31 - 1, -2, 9),
+        cu_k=(0, 1, 2, 3),
     ),
     packed("list falls", ValueError, r"cu_seqlens_k\[1\]=-4 must not be below", cu_k=[0, -4, 9]),
     packed("counts differ", ValueError, r"cu_seqlens_k\.shape=\(2,\) must be \(3,\)", cu_k=(0, 4)),
