@@ -38,7 +38,7 @@ kept = _Kept()
 
 
 def find_plan(
-    q: Any, k: Any, v: Any, out: Any, flags: tuple[Any, ...]
+    q: Any, k: Any, v: Any, out: Any, window: Any, flags: tuple[Any, ...]
 ) -> tuple[Hashable, AnyPlan | None]:
     """Return the key of a call, None if the arrays are not CuPy's, and its plan if there is one.
 
@@ -54,14 +54,14 @@ def find_plan(
             at_q.ptr % 16, at_k.ptr % 16, at_v.ptr % 16,
             None if out is None
             else (out.shape, out.strides, out.dtype, out.data.device_id, out.data.ptr % 16),
-            flags,
+            window[0].__class__, window[1].__class__, window, flags,
         )  # fmt: skip
         # A model's layers make equal calls in a row; to compare is half the cost of to hash.
         if key != kept.latest[0]:
             kept.latest = (key, kept.plans.get(key))
         return kept.latest
     # NumPy's data is a buffer, which not all dtypes have; a list is not hashable.
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         return None, None
 
 

@@ -41,6 +41,20 @@ def test_a_right_call_before_does_not_let_a_wrong_one_pass(flag, cp):
         rocke_cupy.attention(q, q, q, return_lse=flag)
 
 
+def test_a_right_window_before_does_not_let_a_wrong_one_pass(cp):
+    q = cp.asarray(zeros(1, 4, 2, 64))
+    rocke_cupy.attention(q, q, q, window_size=(1, 0))
+    for wrong in ((True, 0), (1.0, 0), (1, False), (1, 0.0)):
+        with pytest.raises(TypeError, match="window_size="):
+            rocke_cupy.attention(q, q, q, window_size=wrong)
+
+
+def test_a_scale_of_another_class_is_compared_without_a_warning(cp):
+    q = cp.asarray(zeros(1, 4, 2, 64))
+    rocke_cupy.attention(q, q, q, softmax_scale=np.float16(0.5))
+    rocke_cupy.attention(q, q, q, softmax_scale=1e30)
+
+
 def test_reference_takes_no_cupy_arrays(cp):
     q = cp.asarray(zeros(1, 4, 2, 16))
     with pytest.raises(TypeError, match=r"rocke_cupy\.reference takes NumPy arrays"):
