@@ -115,6 +115,11 @@ def check_layout(layout: Any) -> None:
         raise ValueError(f"layout={layout!r} must be one of {', '.join(map(repr, LAYOUTS))}")
 
 
+def other_layout(layout: str) -> str:
+    """Return the layout that ``layout`` may have been mistaken for."""
+    return LAYOUTS[1 - LAYOUTS.index(layout)]
+
+
 def axes_of(layout: str) -> tuple[int, int, int, int]:
     """Return which axis of an array is the batch, the token, the head and the head dim."""
     return (0, 1, 2, 3) if layout == "bshd" else (0, 2, 1, 3)
@@ -141,7 +146,11 @@ def check_shapes(q: Any, k: Any, v: Any, layout: str | None) -> None:
             f"k.shape={k.shape} has batch {k.shape[0]}, q.shape={q.shape} has {q.shape[0]}: they "
             "must be equal"
         )
-    _check_heads(q.shape[head], k.shape[head])
+    if not _heads_fit(q.shape[head], k.shape[head]):
+        raise ValueError(
+            f"q has {q.shape[head]} heads and k has {k.shape[head]}: the number of query heads "
+            f"must be a multiple of that of kv heads{_layout_hint(q.shape, k.shape, layout)}"
+        )
     for name, array in (("q", q), ("k", k)):
         if array.shape[token] >= UNLIMITED:
             raise ValueError(
@@ -169,12 +178,19 @@ def _check_head_dims(q: Any, k: Any, v: Any) -> None:
         )
 
 
-def _check_heads(query_heads: int, kv_heads: int) -> None:
-    if query_heads % kv_heads if kv_heads else query_heads:
-        raise ValueError(
-            f"q has {query_heads} heads and k has {kv_heads}: the number of query heads must be a "
-            "multiple of that of kv heads"
-        )
+def _heads_fit(query_heads: int, kv_heads: int) -> bool:
+    return query_heads % kv_heads == 0 if kv_heads else query_heads == 0
+
+
+def _layout_hint(q: tuple[int, ...], k: tuple[int, ...], layout: str | None) -> str:
+    """Return what to add to a sentence about heads if those of the other layout would fit."""
+    if layout is None:
+        return ""
+    other = other_layout(layout)
+    head = axes_of(other)[2]
+    if not _heads_fit(q[head], k[head]):
+        return ""
+    return f"; with layout={other!r} in place of {layout!r} they are {q[head]} and {k[head]}"
 
 
 def check_dtypes(q: Any, k: Any, v: Any, compute_dtype: Any, *, oracle: bool) -> np.dtype:
@@ -269,7 +285,9 @@ def _window_widths(window_size: Any) -> list[int]:
 def check_out(out: Any, q: Any) -> None:
     """Check the array that the result goes into, except for where it lies in memory."""
     if out.shape != q.shape:
-        raise ValueError(f"out.shape={out.shape} must equal q.shape={q.shape}")
+        turned = out.ndim == q.ndim == 4 and out.shape == tuple(q.shape[i] for i in (0, 2, 1, 3))
+        hint = ": its axes are in the order of the other layout" if turned else ""
+        raise ValueError(f"out.shape={out.shape} must equal q.shape={q.shape}{hint}")
     if out.dtype != q.dtype:
         raise TypeError(f"out.dtype={out.dtype} must equal q.dtype={q.dtype}")
     check_out_memory(out)

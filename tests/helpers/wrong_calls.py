@@ -170,7 +170,26 @@ WRONG_CALLS = [
         k=zeros(2, 7, 2, 264),
         v=zeros(2, 7, 2, 264),
     ),
-    dense("layout swapped", ValueError, "q has 5 heads and k has 7", layout="bhsd"),
+    dense(
+        "layout swapped",
+        ValueError,
+        "q has 5 heads and k has 7: .*; with layout='bshd' in place of 'bhsd' they are 4 and 2",
+        layout="bhsd",
+    ),
+    dense(
+        "layout forgotten",
+        ValueError,
+        "q has 5 heads and k has 7: .*; with layout='bhsd' in place of 'bshd' they are 4 and 2",
+        q=zeros(2, 4, 5, 16),
+        k=zeros(2, 2, 7, 16),
+        v=zeros(2, 2, 7, 16),
+    ),
+    dense(
+        "heads of no layout",
+        ValueError,
+        "q has 3 heads and k has 2: .* must be a multiple of that of kv heads$",
+        q=zeros(2, 5, 3, 16),
+    ),
     # Dtypes
     dense(
         "int8",
@@ -317,6 +336,12 @@ WRONG_CALLS = [
         ValueError,
         r"out\.shape=\(2, 5, 2, 16\) must equal q\.shape",
         out=zeros(2, 5, 2, 16),
+    ),
+    dense(
+        "out of the other layout",
+        ValueError,
+        r"out\.shape=\(2, 4, 5, 16\) must equal q\.shape=.* in the order of the other layout",
+        out=zeros(2, 4, 5, 16),
     ),
     dense(
         "out dtype",
