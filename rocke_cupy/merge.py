@@ -63,20 +63,22 @@ def merge_states(outs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bsh
         total = np.where(unseen, 1, weights.sum(axis=0))
         lse = np.where(unseen, -np.inf, top + np.log(total)).astype(np.float32)
         weights /= total
-    # The LSE has the head before the token.
-    token_axis = -2 if layout == "bhsd" else -3
+    # An LSE has the head before the token.
+    columns = [np.moveaxis(w, -1, -2) if layout == "bshd" else w for w in (weights, shares)]
     merged = np.zeros(outs[0].shape)
-    for out, weight in zip(outs, weights, strict=True):
-        factor = weight[..., None] if token_axis == -2 else weight.swapaxes(-1, -2)[..., None]
-        # A part in which a row saw no key has no say, whatever its out holds.
-        merged += np.where(factor == 0, 0, out.astype(np.float64) * factor)
+    for out, weight, share in zip(outs, *columns, strict=True):
+        # A part in which a row saw no key has no say, whatever its out holds. One of little
+        # weight has, however little: a NaN in it is one that the row saw.
+        with np.errstate(invalid="ignore", over="ignore"):
+            said = out.astype(np.float64) * weight[..., None]
+        merged += np.where(np.isneginf(share)[..., None], 0, said)
     return merged.astype(outs[0].dtype), lse
 
 
 def _checked(
     outs: Sequence[Any], lses: Sequence[Any], layout: str
 ) -> tuple[list[Any], list[Any], bool]:
-    outs, lses = list(outs), list(lses)
+    outs, lses = (_as_list(name, arrays) for name, arrays in (("outs", outs), ("lses", lses)))
     if not outs or len(outs) != len(lses):
         raise ValueError(
             f"outs has {len(outs)} arrays and lses has {len(lses)}: there must be one of each for "
@@ -96,9 +98,19 @@ def _checked(
             raise TypeError(f"{name}.dtype={lse.dtype} must be float32")
         if lse.shape != lse_shape:
             raise ValueError(
-                f"{name}.shape={lse.shape} must be {lse_shape} for outs[0].shape={first.shape}"
+                f"{name}.shape={lse.shape} must be {lse_shape} for outs[0].shape={first.shape} "
+                f"with layout={layout!r}"
             )
     return outs, lses, on_gpu
+
+
+def _as_list(name: str, arrays: Any) -> list[Any]:
+    try:
+        return list(arrays)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be a sequence of arrays, not {type(arrays).__name__}"
+        ) from None
 
 
 def _check_outs(outs: dict[str, Any], layout: str) -> None:

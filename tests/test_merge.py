@@ -68,6 +68,13 @@ def test_a_part_that_saw_no_key_has_no_say():
     assert (lse == 3).all()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_part_of_vanishing_weight_still_shows_its_nan(value):
+    outs = [np.full((1, 1, 1, 2), value), np.full((1, 1, 1, 2), 5.0)]
+    lses = [np.full((1, 1, 1), lse, np.float32) for lse in (-1000, 0)]
+    assert np.isnan(merge_states(outs, lses)[0]).all()
+
+
 def test_large_lses_do_not_overflow():
     outs = [np.full((1, 1, 1, 2), 1.0), np.full((1, 1, 1, 2), 3.0)]
     out, lse = merge_states(outs, [np.full((1, 1, 1), 1e30, np.float32)] * 2)
@@ -90,6 +97,9 @@ WRONG = [
     (([OUT, OUT[:, :2]], [LSE, LSE]), ValueError, r"outs\[1\].shape=\(1, 2, 2, 4\) must equal"),
     (([OUT, OUT.astype("f4")], [LSE, LSE]), TypeError, r"outs\[1\].dtype=float32 must equal"),
     (([OUT], [LSE.astype("f8")]), TypeError, r"lses\[0\].dtype=float64 must be float32"),
+    ((None, [LSE]), TypeError, "outs must be a sequence of arrays, not NoneType"),
+    (([OUT], 5), TypeError, "lses must be a sequence of arrays, not int"),
+    (([OUT], [LSE], "bhsd"), ValueError, r"must be \(1, 3, 2\) for .* with layout='bhsd'"),
     (([OUT], [LSE[:, :1]]), ValueError, r"lses\[0\].shape=\(1, 1, 3\) must be \(1, 2, 3\)"),
     (([OUT[0, 0]], [LSE]), ValueError, r"outs\[0\].shape=\(2, 4\)"),
     (([OUT.astype(int)], [LSE]), TypeError, r"outs\[0\].dtype=int64"),
