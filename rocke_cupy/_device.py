@@ -176,7 +176,7 @@ def packed(
     problem = checks.Problem(
         # One more entry than sequences: the rows past the last one, which see no key.
         batch=len(starts_q),
-        seqlen_q=longest_rows(host_q, q.shape[0]),
+        seqlen_q=rows_to_launch(longest[0], host_q, q.shape[0]),
         seqlen_kv=k.shape[0] if longest[1] is None else min(longest[1], k.shape[0]),
         num_query_heads=q.shape[1],
         num_kv_heads=k.shape[1],
@@ -195,14 +195,25 @@ def packed(
     )  # fmt: skip
 
 
-def longest_rows(starts_q: np.ndarray | None, tokens: int) -> int:
-    """Return the rows that the longest entry has, that of the rows past the last sequence too.
+def rows_to_launch(longest: int | None, starts_q: np.ndarray | None, tokens: int) -> int:
+    """Return for how many rows of each entry of a packed batch workgroups are launched.
 
-    Unread boundaries leave open how many rows those are, so it may be any number.
+    Every sequence needs as many as it has. The last entry, the rows past the last sequence, does
+    with any number, since its workgroups stride over them. Those cost a workgroup in each entry,
+    so they get their share of the entries and no more.
+
+    Parameters
+    ----------
+    longest : int, optional
+        The longest sequence, by the caller's word.
+    starts_q : numpy.ndarray, optional
+        The boundaries, if they have been read.
+    tokens : int
     """
-    if starts_q is None:
-        return tokens
-    return max(lengths.longest_sequence(starts_q), tokens - int(starts_q[-1]))
+    if starts_q is not None:
+        spare = tokens - int(starts_q[-1])
+        return max(lengths.longest_sequence(starts_q), -(-spare // len(starts_q)), 1)
+    return tokens if longest is None else max(min(longest, tokens), 1)
 
 
 def read(array: Any) -> np.ndarray:

@@ -73,10 +73,13 @@ def check_max_seqlen(name: str, given: Any) -> int | None:
     """Check a given longest length by itself."""
     if given is None:
         return None
+    message = f"{name}={given!r} must be a whole number or None"
+    if isinstance(given, bool):
+        raise TypeError(message)
     try:
         length = operator.index(given)
     except TypeError:
-        raise TypeError(f"{name}={given!r} must be a whole number or None") from None
+        raise TypeError(message) from None
     if length < 0:
         raise ValueError(f"{name}={length} must not be negative")
     return length

@@ -126,9 +126,9 @@ def _boundaries(spec: AttentionDenseSpec, cu_q: Any, cu_kv: Any) -> dict[str, An
 def _check_boundaries(
     spec: AttentionDenseSpec, starts: dict[str, Any], tokens_q: int, tokens_kv: int, check: bool
 ) -> int:
-    """Check the values, and return how many rows the longest entry has."""
+    """Check the values, and return for how many rows of each entry to launch."""
     if not check:
-        return device.longest_rows(None, tokens_q)
+        return device.rows_to_launch(spec.seqlen_q, None, tokens_q)
     on_host = {name: device.read(array) for name, array in starts.items()}
     for name, tokens, longest in (
         ("cu_seqlens_q", tokens_q, spec.seqlen_q),
@@ -137,7 +137,7 @@ def _check_boundaries(
         side = name.removeprefix("cu_seqlens_")
         lengths.check_cu_seqlens(name, on_host[name], tokens, side[0])
         lengths.check_longest(f"spec.seqlen_{side}", longest, on_host[name], name)
-    return device.longest_rows(on_host["cu_seqlens_q"], tokens_q)
+    return device.rows_to_launch(None, on_host["cu_seqlens_q"], tokens_q)
 
 
 def _plan(

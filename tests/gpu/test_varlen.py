@@ -10,6 +10,7 @@ from helpers.gpu import random
 from helpers.problems import visible
 
 import rocke_cupy
+from rocke_cupy import _device
 
 pytestmark = pytest.mark.gpu
 
@@ -118,3 +119,21 @@ def test_unread_boundaries_need_no_longest_length(cp, rng):
     checked = rocke_cupy.attention_varlen(q, q, q, bounds, bounds)
     unchecked = rocke_cupy.attention_varlen(q, q, q, bounds, bounds, check=False)
     np.testing.assert_array_equal(cp.asnumpy(checked), cp.asnumpy(unchecked))
+
+
+@pytest.mark.parametrize(
+    ("longest", "starts", "tokens", "rows"),
+    [
+        (64, None, 100_000, 64),  # the caller's word, unread
+        (64, None, 10, 10),
+        (0, None, 10, 1),
+        (None, None, 100_000, 100_000),
+        (None, [0, 300, 500], 500, 300),
+        (1000, [0, 300, 500], 500, 300),
+        (None, [0, 3, 5], 1205, 400),  # 1200 rows past the last sequence, shared by three entries
+        (None, [0, 0], 5, 3),
+    ],
+)
+def test_workgroups_are_launched_for_the_longest_sequence(longest, starts, tokens, rows):
+    starts = None if starts is None else np.array(starts, np.int32)
+    assert _device.rows_to_launch(longest, starts, tokens) == rows

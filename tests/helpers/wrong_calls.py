@@ -414,6 +414,7 @@ WRONG_CALLS = [
     packed(
         "max_seqlen_q negative", ValueError, "max_seqlen_q=-1 must not be negative", max_seqlen_q=-1
     ),
+    packed("max_seqlen_q True", TypeError, "max_seqlen_q=True must be a whole", max_seqlen_q=True),
     packed(
         "max_seqlen_k 1.5", TypeError, "max_seqlen_k=1.5 must be a whole number", max_seqlen_k=1.5
     ),
