@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import operator
 import platform
 from typing import Any
 
@@ -79,7 +80,7 @@ def _problem(
     head_dim: int, dtype: Any, causal: Any, window_size: Any, varlen: bool, compute_dtype: Any
 ) -> checks.Problem:
     checks.check_flags(varlen=varlen)
-    like = np.zeros((1, 1, 1, head_dim), dtype)
+    like = np.zeros((1, 1, 1, _head_dim(head_dim)), _dtype(dtype))
     checks.check_shapes(like, like, like, "bshd")
     return checks.Problem(
         batch=1,
@@ -94,6 +95,25 @@ def _problem(
         masks=checks.check_masks(causal, window_size, "bottom_right"),
         varlen=varlen,
     )
+
+
+def _head_dim(head_dim: Any) -> int:
+    message = f"head_dim={head_dim!r} must be a whole number, not negative"
+    try:
+        number = operator.index(head_dim)
+    except TypeError:
+        raise TypeError(message) from None
+    if number < 0:
+        raise ValueError(message)
+    return number
+
+
+def _dtype(dtype: Any) -> np.dtype:
+    try:
+        # np.dtype(None) is float64.
+        return np.dtype("no dtype" if dtype is None else dtype)
+    except TypeError:
+        raise TypeError(f"dtype={dtype!r} must be the dtype of an array") from None
 
 
 def show_config() -> None:

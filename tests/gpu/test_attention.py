@@ -253,6 +253,10 @@ def test_compile_builds_what_calls_then_use(cp, monkeypatch):
         ((300, np.float16), NotImplementedError, "head dim 300"),
         ((0, np.float16), ValueError, "head dim 0"),
         ((64, np.int8), TypeError, "dtype=int8"),
+        ((64.0, np.float16), TypeError, "head_dim=64.0 must be a whole number"),
+        ((-8, np.float16), ValueError, "head_dim=-8 must be a whole number, not negative"),
+        ((64, "fp8"), TypeError, "dtype='fp8' must be the dtype of an array"),
+        ((64, None), TypeError, "dtype=None must be the dtype of an array"),
     ],
 )
 def test_compile_refuses_what_a_call_refuses(cp, call, error, sentence):
