@@ -35,17 +35,32 @@ def compile(
     Parameters
     ----------
     head_dim : int
+        The last axis of the arrays.
     dtype : dtype
         Of the arrays: bfloat16, float16, or float32 and float64 with `compute_dtype`.
-    causal, window_size, compute_dtype
+    causal, window_size
         As in `attention`. Only whether a side of the window is limited matters, not its width.
     varlen : bool
         For `attention_varlen`.
+    compute_dtype
+        As in `attention`.
 
     Returns
     -------
-    names : tuple of str
+    tuple of str
         The kernels that are ready now on CuPy's current device.
+
+    Raises
+    ------
+    ValueError, TypeError, NotImplementedError
+        As `attention`.
+
+    Examples
+    --------
+    >>> import cupy, rocke_cupy
+    >>> names = rocke_cupy.compile(64, "float16", causal=True)
+    >>> names[0]
+    'rocke_attention_forward_d64_bn64_fp16_right_lazyrs_xcd_wpe2'
     """
     cupy = _cupy()
     problem = _problem(head_dim, dtype, causal, window_size, varlen, compute_dtype)

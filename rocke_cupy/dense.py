@@ -16,6 +16,20 @@ from .spec import MAX_NARROW_HEAD_SIZE, WAVE, AttentionDenseSpec
 def supports_attention_dense(spec: AttentionDenseSpec, *, arch: str = ARCH) -> tuple[bool, str]:
     """Return whether there is a kernel for a spec, and if not, why.
 
+    Parameters
+    ----------
+    spec : AttentionDenseSpec
+        What the kernel is for.
+    arch : str
+        Name of the GPU's architecture.
+
+    Returns
+    -------
+    supported : bool
+        Whether `build_attention_dense` and `run_attention_dense` take the spec.
+    why : str
+        The reason if they do not, else empty.
+
     Examples
     --------
     >>> from rocke_cupy import AttentionDenseSpec, supports_attention_dense
@@ -38,6 +52,18 @@ def build_attention_dense(spec: AttentionDenseSpec, *, arch: str = ARCH) -> Kern
     """Return the specialised kernel of a spec: its name, its whole source and its options.
 
     No shape is in it, so specs that differ in shape only give equal results.
+
+    Parameters
+    ----------
+    spec : AttentionDenseSpec
+        What the kernel is for.
+    arch : str
+        Name of the GPU's architecture.
+
+    Returns
+    -------
+    KernelSource
+        Its fields are `name`, `code` and `options`.
 
     Examples
     --------
@@ -67,6 +93,16 @@ def attention_dense_grid(spec: AttentionDenseSpec) -> tuple[int, int, int]:
 
     Axes past the hardware's limits are folded into others, with the same product.
 
+    Parameters
+    ----------
+    spec : AttentionDenseSpec
+        What the kernel is for.
+
+    Returns
+    -------
+    tuple of int
+        Workgroups along x, y and z.
+
     Examples
     --------
     >>> from rocke_cupy import AttentionDenseSpec, attention_dense_grid
@@ -82,6 +118,16 @@ def attention_dense_grid(spec: AttentionDenseSpec) -> tuple[int, int, int]:
 def attention_dense_block(spec: AttentionDenseSpec) -> tuple[int, int, int]:
     """Return the work-items of a workgroup.
 
+    Parameters
+    ----------
+    spec : AttentionDenseSpec
+        What the kernel is for.
+
+    Returns
+    -------
+    tuple of int
+        Work-items along x, y and z.
+
     Examples
     --------
     >>> from rocke_cupy import AttentionDenseSpec, attention_dense_block
@@ -93,6 +139,16 @@ def attention_dense_block(spec: AttentionDenseSpec) -> tuple[int, int, int]:
 
 def attention_dense_signature(spec: AttentionDenseSpec) -> list[dict[str, str]]:
     """Return the kernel's parameters in order, each with its name and type.
+
+    Parameters
+    ----------
+    spec : AttentionDenseSpec
+        What the kernel is for.
+
+    Returns
+    -------
+    list of dict
+        With the keys "name" and "type".
 
     Examples
     --------

@@ -35,10 +35,13 @@ def run_attention_dense(
     Parameters
     ----------
     spec : AttentionDenseSpec
-    q, out : cupy.ndarray, (batch, seqlen_q, num_query_heads, head_size)
+        The shape, and the kernel's choices.
+    q : cupy.ndarray, (batch, seqlen_q, num_query_heads, head_size)
         With ``spec.varlen``, packed: (tokens, num_query_heads, head_size).
     k, v : cupy.ndarray, (batch, seqlen_kv, num_kv_heads, head_size)
         With ``spec.varlen``, packed: (tokens, num_kv_heads, head_size).
+    out : cupy.ndarray
+        Where to store the result: shape of `q`, float32 with ``spec.float32_out``.
     scale : float
         Factor of the scores.
     cu_seqlens_q, cu_seqlens_kv : int32 array, (batch + 1,)
@@ -50,6 +53,7 @@ def run_attention_dense(
     check : bool
         Read the lengths from the device and refuse bad ones.
     arch : str
+        Name of the GPU's architecture.
 
     Returns
     -------
@@ -64,6 +68,15 @@ def run_attention_dense(
         If there is no kernel for the spec.
     ValueError, TypeError
         If the arrays are not what the spec says.
+
+    Examples
+    --------
+    >>> import cupy, rocke_cupy
+    >>> spec = rocke_cupy.AttentionDenseSpec(1, 256, 64, 2, 1, 64, dtype="fp16")
+    >>> q, out = (cupy.zeros((1, 256, 2, 64), "float16") for _ in range(2))
+    >>> k = cupy.zeros((1, 64, 1, 64), "float16")
+    >>> rocke_cupy.run_attention_dense(spec=spec, q=q, k=k, v=k, out=out, scale=0.125) is out
+    True
     """
     supported, why = supports_attention_dense(spec, arch=arch)
     if not supported:

@@ -61,6 +61,7 @@ class AttentionDenseSpec:
     persistent : bool
         `num_persistent` workgroups share the work, in the order of `persist_decode`.
     num_persistent : int
+        Workgroups of a `persistent` launch.
     interleave : bool
         With `persistent`, every other row of work goes through the query blocks backwards.
     persist_decode : {"auto", "qb_major", "hkv_major"}
@@ -89,6 +90,17 @@ class AttentionDenseSpec:
     ------
     ValueError
         The sentence names the field, its value and the rule.
+
+    Examples
+    --------
+    >>> from rocke_cupy import AttentionDenseSpec
+    >>> spec = AttentionDenseSpec(2, 1024, 1024, 8, 2, 128)
+    >>> spec.kernel_name()
+    'rocke_attention_dense_d128_hq8_kv2_bn64_bf16_sq1024_sk1024_causal_lazyrs'
+    >>> spec.replace(dtype="fp8")
+    Traceback (most recent call last):
+        ...
+    ValueError: dtype='fp8' must be one of 'bf16', 'fp16'
     """
 
     batch: int
