@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 from helpers.budget import budget, worst
-from helpers.gpu import random
+from helpers.gpu import bits, random
 
 import rocke_cupy
 
@@ -36,6 +36,14 @@ def put(cp, array, values):
         array[index].set(np.ascontiguousarray(values[index]))
 
 
+def assert_same_as_contiguous(cp, arrays, host, **arguments):
+    """Call with the arrays as they are, compare bitwise with contiguous ones, and return out."""
+    plain = rocke_cupy.attention(*map(cp.asarray, host), **arguments)
+    out = rocke_cupy.attention(**arrays, **arguments)
+    np.testing.assert_array_equal(bits(out, cp), bits(plain, cp))
+    return out
+
+
 def assert_head(cp, out, q, k, v, sees):
     expected = budget(q, k, v, q.shape[-1] ** -0.5, sees, FLOAT16, FLOAT16)
     assert worst(cp.asnumpy(out), expected.out, expected.allowed)[0] <= 1
@@ -52,7 +60,7 @@ def test_a_batch_stride_past_two_to_the_31_elements(cp, rng, name):
         if name != "out":
             strided[b].set(host["qkv".index(name)][b])
     arrays[name] = strided
-    out = rocke_cupy.attention(**arrays)
+    out = assert_same_as_contiguous(cp, arrays, host)
     for b in range(2):
         q, k, v = (a[b, :, 0] for a in host)
         assert_head(cp, out[b, :, 0], q, k, v, np.ones((65, 65), bool))
@@ -68,7 +76,7 @@ def test_a_token_stride_of_many_megabytes(cp, rng, name):
     if name == "q":
         put(cp, strided, host[0])
     arrays[name] = strided
-    out = rocke_cupy.attention(**arrays, causal=True)
+    out = assert_same_as_contiguous(cp, arrays, host, causal=True)
     q, k, v = (a[0, :, 0] for a in host)
     sees = np.tril(np.ones((70, 70), bool))
     expected = budget(q, k, v, 0.125, sees, FLOAT16, FLOAT16)
@@ -87,12 +95,15 @@ def test_keys_of_one_head_that_span_more_than_4_gib(cp, rng, name, step):
     strided = sparse(cp, host[1].shape, (step * keys, step, 128, 2))
     put(cp, strided, host["qkv".index(name)])
     arrays[name] = strided
-    out = rocke_cupy.attention(**arrays)
+    out = assert_same_as_contiguous(cp, arrays, host)
     q, k, v = (a[0, :, 0] for a in host)
     assert_head(cp, out[0, :, 0], q, k, v, np.ones((70, keys), bool))
 
 
-def test_exactly_two_to_the_31_elements(cp, rng):
+# The last block of rows of the last head and batch entry: by the grid's order the last workgroup.
+# By the order of `attention`, each of 8 dies has 16 heads, and a head's last block comes first.
+@pytest.mark.parametrize(("public", "workgroup"), [(False, 2**17 - 1), (True, 8 * 15 * 1024 + 7)])
+def test_exactly_two_to_the_31_elements(cp, rng, public, workgroup):
     # B x S x H x D = 2 x 2**18 x 64 x 64. The last block of rows sees the last keys only.
     shape = (2, 2**18, 64, 64)
     contiguous = (2**18 * 64 * 128, 64 * 128, 128, 2)
@@ -104,9 +115,12 @@ def test_exactly_two_to_the_31_elements(cp, rng):
     spec = rocke_cupy.AttentionDenseSpec(
         2, 2**18, 2**18, 64, 64, 64, dtype="fp16", ragged=True, sliding_window=100,
     )  # fmt: skip
-    last = spec.num_work_items - 1  # of the grid's order: last block, head and batch entry
-    with only_workgroups([last]):
-        rocke_cupy.run_attention_dense(spec=spec, scale=0.125, **arrays)
+    assert spec.num_work_items == 2**17
+    with only_workgroups([workgroup]):
+        if public:
+            rocke_cupy.attention(**arrays, causal=True, window_size=(99, 0))
+        else:
+            rocke_cupy.run_attention_dense(spec=spec, scale=0.125, **arrays)
     i, j = np.arange(300)[:, None], np.arange(300)[None]
     sees = (j <= i) & (j > i - 100)
     got = cp.asnumpy(arrays["out"][1, -200:, 63])
