@@ -81,15 +81,27 @@ def test_zero_queries_give_the_mean_and_the_log_of_the_count(cp, rng):
     np.testing.assert_allclose(cp.asnumpy(out)[0, 0, 0], mean, atol=1e-3)
 
 
-def test_decoding_equals_the_last_row_of_the_whole(cp, rng):
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param([(n - 1, n) for n in (1, 64, 65, 200)], id="one token at a time"),
+        pytest.param([(0, 3), (3, 67), (67, 131), (131, 200)], id="chunks"),
+    ],
+)
+def test_decoding_and_chunks_equal_the_rows_of_the_whole(cp, rng, bounds):
     cache = [cp.asarray(random(rng, 1, 256, 2, 64)) for _ in "kv"]
     q = cp.asarray(random(rng, 1, 200, 4, 64))
-    whole = bits(rocke_cupy.attention(q, *(c[:, :200] for c in cache), causal=True), cp)
-    for n in (1, 64, 65, 200):
-        keys = [c[:, :n] for c in cache]
-        step = rocke_cupy.attention(q[:, n - 1 : n], *keys, causal=True)
+    whole, whole_lse = rocke_cupy.attention(
+        q, *(c[:, :200] for c in cache), causal=True, return_lse=True
+    )
+    for i, j in bounds:
+        keys = [c[:, :j] for c in cache]
+        step, lse = rocke_cupy.attention(q[:, i:j], *keys, causal=True, return_lse=True)
         np.testing.assert_allclose(
-            bits(step, cp)[0, 0].astype(int), whole[0, n - 1].astype(int), atol=1
+            bits(step, cp).astype(int), bits(whole, cp)[:, i:j].astype(int), atol=1
+        )
+        np.testing.assert_allclose(
+            cp.asnumpy(lse), cp.asnumpy(whole_lse)[:, :, i:j], rtol=0, atol=2e-6
         )
 
 
