@@ -26,15 +26,15 @@ def softmax(scores):
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def recommender(xp, to_numpy):
+def recommender(xp, to_numpy, items=70):
     """Arrays (batch, items, heads, head dim) in float32; 8 query heads share 2 key heads."""
-    q = rng.standard_normal((2, 70, 8, 64), dtype=np.float32)
-    k, v = rng.standard_normal((2, 2, 70, 2, 64), dtype=np.float32)
+    q = rng.standard_normal((2, items, 8, 64), dtype=np.float32)
+    k, v = rng.standard_normal((2, 2, items, 2, 64), dtype=np.float32)
 
     k_all = np.repeat(k, 4, axis=2)
     v_all = np.repeat(v, 4, axis=2)
-    scores = np.einsum("bqhd,bkhd->bhqk", q, k_all) / 64**0.5
-    by_hand = np.einsum("bhqk,bkhd->bqhd", softmax(scores), v_all)
+    scores = q.transpose(0, 2, 1, 3) @ k_all.transpose(0, 2, 3, 1) / 64**0.5
+    by_hand = (softmax(scores) @ v_all.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
 
     q, k, v = xp.asarray(q), xp.asarray(k), xp.asarray(v)
     one_call = rocke_cupy.attention(q, k, v, compute_dtype="float16")

@@ -116,6 +116,14 @@ def test_example_on_the_device(name):
     assert "largest difference" in run(name + ".py")
 
 
+@pytest.mark.gpu
+def test_hand_written_attention_at_the_length_of_a_recommender(example, cp):
+    script = example("hand_written_attention")
+    by_hand, one_call = script.recommender(cp, cp.asnumpy, items=2048)
+    assert one_call.shape == (2, 2048, 8, 64)
+    np.testing.assert_allclose(one_call, by_hand, rtol=0, atol=script.TOLERANCE)
+
+
 def test_emulate_your_kernel():
     text = run("emulate_your_kernel.py")
     assert "ds_write_b32" in text
