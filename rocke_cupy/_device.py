@@ -111,18 +111,18 @@ def dense(
         )
     plan = prepare(problem, axes, q, k, v, out, return_lse=bool(return_lse))
     if kv_lens is not None:
-        kv_lens = key_lengths(kv_lens, plan, check)
+        kv_lens = key_lengths(kv_lens, plan, out, check)
     result = plan.run(q, k, v, out, kv_lens)
     if key is not None:
         kept.enter(key, plan)
     return result
 
 
-def key_lengths(kv_lens: Any, plan: AnyPlan, check: Any) -> Any:
+def key_lengths(kv_lens: Any, plan: AnyPlan, out: Any, check: Any) -> Any:
     """Return ``kv_lens`` as the kernel takes it, after the checks."""
     checks.check_flags(check=check)
     given, on_host = _host_key_lengths(kv_lens, plan.batch, plan.seqlen_kv, check)
-    return on_device(given, on_host, plan.device_id, "kv_lens")
+    return on_device(given, on_host, plan.device_id, "kv_lens", out)
 
 
 def _host_key_lengths(
@@ -190,8 +190,8 @@ def packed(
     plan = prepare(problem, PACKED_AXES, q, k, v, out, return_lse=bool(return_lse))
     return plan.run(
         q, k, v, out,
-        cu_seqlens_q=on_device(starts_q, host_q, plan.device_id, "cu_seqlens_q"),
-        cu_seqlens_k=on_device(starts_k, host_k, plan.device_id, "cu_seqlens_k"),
+        cu_seqlens_q=on_device(starts_q, host_q, plan.device_id, "cu_seqlens_q", out),
+        cu_seqlens_k=on_device(starts_k, host_k, plan.device_id, "cu_seqlens_k", out),
     )  # fmt: skip
 
 
@@ -225,8 +225,11 @@ def read(array: Any) -> np.ndarray:
     return array
 
 
-def on_device(array: Any, on_host: np.ndarray | None, device_id: int, name: str) -> Any:
-    """Return lengths as a contiguous int32 array on a device, as the kernels read them."""
+def on_device(array: Any, on_host: np.ndarray | None, device_id: int, name: str, out: Any) -> Any:
+    """Return lengths as a contiguous int32 array on a device, as the kernels read them.
+
+    They are read while ``out`` is written, so the two may not overlap.
+    """
     import cupy
 
     if checks.is_cupy(array):
@@ -235,6 +238,8 @@ def on_device(array: Any, on_host: np.ndarray | None, device_id: int, name: str)
                 f"q is on device {device_id} and {name} on device {array.device.id}: all must be "
                 "on one"
             )
+        if out is not None and cupy.may_share_memory(out, array):
+            checks.check_overlap(out, **{name: array})
         if array.dtype == np.int32 and array.flags.c_contiguous:
             return array
     # CuPy's own cast would compile a kernel, which takes longer than the way over the host.

@@ -111,7 +111,7 @@ def attention(
     key, plan = _device.find_plan(q, k, v, out, window_size, flags)
     if plan is not None:
         if kv_lens is not None:
-            kv_lens = _device.key_lengths(kv_lens, plan, check)
+            kv_lens = _device.key_lengths(kv_lens, plan, out, check)
         return plan.run(q, k, v, out, kv_lens)
     run: Callable[..., Any] = reference.dense
     if checks.check_library(q=q, k=k, v=v, out=out):

@@ -96,8 +96,10 @@ def run_attention_dense(
         rows = _check_boundaries(spec, boundaries, q.shape[0], k.shape[0], check)
     plan = _plan(spec, rows, q, k, v, out, scale, return_lse)
     if kv_lens is not None:
-        kv_lens = device.key_lengths(kv_lens, plan, check)
-    starts = [device.on_device(a, None, plan.device_id, name) for name, a in boundaries.items()]
+        kv_lens = device.key_lengths(kv_lens, plan, out, check)
+    starts = [
+        device.on_device(a, None, plan.device_id, name, out) for name, a in boundaries.items()
+    ]
     return plan.run(q, k, v, out, kv_lens, *starts)
 
 

@@ -32,4 +32,4 @@ def test_lengths_on_another_device_are_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=SimpleNamespace))
     lengths = on(1)
     with pytest.raises(ValueError, match="q is on device 0 and kv_lens on device 1"):
-        _device.on_device(lengths, np.zeros(1), 0, "kv_lens")
+        _device.on_device(lengths, np.zeros(1), 0, "kv_lens", None)

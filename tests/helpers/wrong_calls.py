@@ -78,6 +78,20 @@ def out_in_v_by_another_view(put):
     return rocke_cupy.attention(q, q, v[..., 16:], out=v[..., 8:24])
 
 
+def out_over_kv_lens(put):
+    buffer = put(np.zeros(128, np.float16))
+    lengths = buffer[:4].view(np.int32)
+    q = put(zeros(2, 4, 1, 16, dtype=np.float16))
+    return rocke_cupy.attention(q, q, q, kv_lens=lengths, out=buffer.reshape(q.shape))
+
+
+def out_over_cu_seqlens_k(put):
+    buffer = put(np.zeros(128, np.float16))
+    starts = buffer[:4].view(np.int32)
+    q = put(zeros(8, 1, 16, dtype=np.float16))
+    return rocke_cupy.attention_varlen(q, q, q, [0, 0], starts, out=buffer.reshape(q.shape))
+
+
 def out_broadcast(put):
     out = put(zeros(1, 1, 2, 16))
     out = broadcast_writeable(out, (1, 4, 2, 16))
@@ -352,6 +366,8 @@ WRONG_CALLS = [
     aliasing("out is q", "out overlaps q", out_is_q),
     aliasing("out within k", "out overlaps k", out_shifted_into_k),
     aliasing("out within v", "out overlaps v", out_in_v_by_another_view),
+    aliasing("out over kv_lens", "out overlaps kv_lens", out_over_kv_lens),
+    aliasing("out over cu_seqlens_k", "out overlaps cu_seqlens_k", out_over_cu_seqlens_k),
     aliasing(
         "out broadcast", r"out\.strides=\(.*\) with out\.shape=.* at one address", out_broadcast
     ),
