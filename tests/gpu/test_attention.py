@@ -240,6 +240,27 @@ def test_a_call_with_one_argument_changed_differs(cp, qkv):
     assert results == again
 
 
+@pytest.mark.parametrize(
+    ("mask", "same"),
+    [
+        (dict(causal=True), dict(window_size=(-1, 0))),
+        (dict(causal=True), dict(causal=True, window_size=(None, 50))),
+        (dict(causal=True), dict(causal=True, window_size=(90, -1))),
+        (dict(), dict(window_size=(90, 90))),
+        (dict(), dict(causal_alignment="top_left")),
+        (dict(), dict(kv_lens=[90, 90])),
+        (dict(), dict(softmax_scale=0.125)),
+        # 20 keys more than queries: so far apart are the diagonals of the two alignments.
+        (dict(causal=True), dict(causal_alignment="top_left", window_size=(-1, 20))),
+    ],
+    ids=str,
+)
+def test_arguments_that_mean_the_same_give_bitwise_the_same(cp, qkv, mask, same):
+    first, second = (rocke_cupy.attention(*qkv, return_lse=True, **a) for a in (mask, same))
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(bits(a, cp), bits(b, cp))
+
+
 def test_show_config_names_the_device(cp, capsys):
     rocke_cupy.show_config()
     printed = capsys.readouterr().out
