@@ -299,7 +299,7 @@ def _rows(
         total = weights.sum(axis=-1, keepdims=True)
         total[:, sees_none] = 1
         out = weights @ v / total
-        lse = (top + np.log(total))[..., 0]
+        lse = (top + np.log(total))[..., 0].astype(np.float32)
     out[:, sees_none] = 0
     lse[:, sees_none] = -np.inf
     return np.moveaxis(out, 0, 1), lse

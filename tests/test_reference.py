@@ -189,6 +189,12 @@ def test_any_finite_scale(rng, scale):
     np.testing.assert_allclose(out[0, :, 0], expected, rtol=1e-9)
 
 
+def test_an_lse_beyond_float32_is_infinite_without_a_warning(rng):
+    q, k, v = wide_arrays(rng, 1, 4, 6, 1, 1, 4)
+    _, lse = reference.attention(10 * q, 10 * k, v, softmax_scale=3e38, return_lse=True)
+    assert np.isinf(lse).any()
+
+
 def test_layout_bhsd_is_a_transposition(rng):
     q, k, v = wide_arrays(rng, 2, 5, 7, 4, 2, 3)
     expected, expected_lse = reference.attention(q, k, v, causal=True, return_lse=True)
