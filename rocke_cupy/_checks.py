@@ -74,12 +74,15 @@ def is_array(array: Any) -> bool:
     return isinstance(array, np.ndarray) or is_cupy(array)
 
 
-def check_library(**arrays: Any) -> bool:
-    """Return whether the arrays are CuPy's (all) rather than NumPy's (all); None is skipped."""
+def check_library(*optional: str, **arrays: Any) -> bool:
+    """Return whether the arrays are CuPy's (all) rather than NumPy's (all).
+
+    Those named as ``optional`` may be None.
+    """
     first = ""
     on_gpu = False
     for name, array in arrays.items():
-        if array is None:
+        if array is None and name in optional:
             continue
         if not is_array(array):
             raise TypeError(
@@ -227,21 +230,20 @@ def check_flags(**flags: Any) -> None:
             raise TypeError(f"{name}={flag!r} must be True or False")
 
 
-def check_scale(softmax_scale: Any, head_dim: int) -> float:
+def check_scale(given: Any, head_dim: int, name: str = "softmax_scale") -> float:
     """Return the scale of the scores."""
-    if softmax_scale is None:
+    if given is None:
         return 1 / math.sqrt(head_dim)
-    if isinstance(softmax_scale, bool) or not isinstance(softmax_scale, numbers.Real):
+    if isinstance(given, bool) or not isinstance(given, numbers.Real):
         raise TypeError(
-            f"softmax_scale={softmax_scale!r} must be a real number or None, not "
-            f"{type(softmax_scale).__name__}"
+            f"{name}={given!r} must be a real number or None, not {type(given).__name__}"
         )
     try:
-        scale = float(softmax_scale)
+        scale = float(given)
     except OverflowError:
         scale = math.inf
     if not abs(scale) <= float(np.finfo(np.float32).max):
-        raise ValueError(f"softmax_scale={softmax_scale} must be finite in float32")
+        raise ValueError(f"{name}={given} must be finite in float32")
     return scale
 
 

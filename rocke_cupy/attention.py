@@ -114,7 +114,7 @@ def attention(
             kv_lens = _device.key_lengths(kv_lens, plan, out, check)
         return plan.run(q, k, v, out, kv_lens)
     run: Callable[..., Any] = reference.dense
-    if checks.check_library(q=q, k=k, v=v, out=out):
+    if checks.check_library("out", q=q, k=k, v=v, out=out):
         run = partial(_device.dense, key)
     return run(
         q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
@@ -186,7 +186,7 @@ def attention_varlen(
     True
     """
     run: Callable[..., Any] = reference.packed
-    if checks.check_library(q=q, k=k, v=v, out=out):
+    if checks.check_library("out", q=q, k=k, v=v, out=out):
         run = _device.packed
     return run(
         q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k,

@@ -138,7 +138,7 @@ def dense(
     oracle: bool = False,
 ) -> Any:
     """`attention`; unless `oracle`, with the GPU's rule for float32 and float64 inputs."""
-    _require_numpy(q=q, k=k, v=v, out=out)
+    _require_numpy("out", q=q, k=k, v=v, out=out)
     checks.check_layout(layout)
     checks.check_shapes(q, k, v, layout)
     rounding = checks.check_dtypes(q, k, v, compute_dtype, oracle=oracle)
@@ -178,7 +178,7 @@ def packed(
     oracle: bool = False,
 ) -> Any:
     """`attention_varlen`; unless `oracle`, with the GPU's rule for float32 and float64 inputs."""
-    _require_numpy(q=q, k=k, v=v, out=out)
+    _require_numpy("out", q=q, k=k, v=v, out=out)
     checks.check_shapes(q, k, v, None)
     rounding = checks.check_dtypes(q, k, v, compute_dtype, oracle=oracle)
     scale = checks.check_scale(softmax_scale, q.shape[-1])
@@ -201,8 +201,8 @@ def packed(
     return (out, lse) if return_lse else out
 
 
-def _require_numpy(**arrays: Any) -> None:
-    if checks.check_library(**arrays):
+def _require_numpy(*optional: str, **arrays: Any) -> None:
+    if checks.check_library(*optional, **arrays):
         raise TypeError(
             "rocke_cupy.reference takes NumPy arrays; rocke_cupy.attention takes CuPy's"
         )

@@ -183,7 +183,7 @@ def _plan(
         head_dim=spec.head_size,
         dtype=out.dtype,
         compute_dtype=spec.dtype_ir,
-        scale=checks.check_scale(scale, spec.head_size),
+        scale=checks.check_scale(scale, spec.head_size, "scale"),
         masks=checks.Masks(
             spec.sliding_window - 1 if spec.sliding_window else checks.UNLIMITED,
             0 if spec.causal else spec.window_right if spec.window_right >= 0 else checks.UNLIMITED,

@@ -98,6 +98,7 @@ WRONG = [
     (([OUT, OUT.astype("f4")], [LSE, LSE]), TypeError, r"outs\[1\].dtype=float32 must equal"),
     (([OUT], [LSE.astype("f8")]), TypeError, r"lses\[0\].dtype=float64 must be float32"),
     ((None, [LSE]), TypeError, "outs must be a sequence of arrays, not NoneType"),
+    (([OUT, None], [LSE, LSE]), TypeError, r"outs\[1\] must be a numpy.ndarray or a cupy.nd"),
     (([OUT], 5), TypeError, "lses must be a sequence of arrays, not int"),
     (([OUT], [LSE], "bhsd"), ValueError, r"must be \(1, 3, 2\) for .* with layout='bhsd'"),
     (([OUT], [LSE[:, :1]]), ValueError, r"lses\[0\].shape=\(1, 1, 3\) must be \(1, 2, 3\)"),

@@ -115,6 +115,7 @@ def broadcast_writeable(array, shape):
 WRONG_CALLS = [
     # Array kinds
     dense("q a list", TypeError, "q must be a numpy.ndarray or a cupy.ndarray, not list", q=[[1]]),
+    dense("k None", TypeError, "k must be a numpy.ndarray or a cupy.ndarray, not None", k=None),
     dense("v a text", TypeError, "v must be a numpy.ndarray or a cupy.ndarray, not str", v="v"),
     dense("out a list", TypeError, "out must be a numpy.ndarray or", out=[1]),
     # Shapes
