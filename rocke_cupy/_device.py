@@ -120,7 +120,6 @@ def dense(
 
 def key_lengths(kv_lens: Any, plan: AnyPlan, out: Any, check: Any) -> Any:
     """Return ``kv_lens`` as the kernel takes it, after the checks."""
-    checks.check_flags(check=check)
     given, on_host = _host_key_lengths(kv_lens, plan.batch, plan.seqlen_kv, check)
     return on_device(given, on_host, plan.device_id, "kv_lens", out)
 

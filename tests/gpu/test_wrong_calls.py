@@ -39,6 +39,8 @@ def test_a_right_call_before_does_not_let_a_wrong_one_pass(flag, cp):
         rocke_cupy.attention(q, q, q, causal=flag)
     with pytest.raises(TypeError, match="return_lse="):
         rocke_cupy.attention(q, q, q, return_lse=flag)
+    with pytest.raises(TypeError, match="check="):
+        rocke_cupy.attention(q, q, q, check=flag)
 
 
 def test_a_right_window_before_does_not_let_a_wrong_one_pass(cp):
