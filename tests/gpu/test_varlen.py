@@ -2,12 +2,14 @@
 
 import itertools
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 from helpers.budget import budget, worst
 from helpers.fences import Fenced
 from helpers.gpu import random
 from helpers.problems import visible
+from hypothesis import HealthCheck, given, settings
 
 import rocke_cupy
 from rocke_cupy import _device
@@ -76,6 +78,36 @@ def test_rows_past_the_last_sequence_are_zero(cp, rng, spare, check):
     assert_packed_parity(
         cp, rng, [(5, 7), (30, 2)], dict(causal=True), spare=spare, check=check, max_seqlen_q=64
     )
+
+
+SOME = st.sampled_from((0, 0, 1, 2, 5, 31, 63, 64, 65, 130))
+WIDTH = st.sampled_from((-1, 0, 1, 5, 64, 10**6))
+
+
+# The same cases each time: a red run can be repeated. A fixture that only imports may be shared.
+@settings(
+    max_examples=20,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    lengths=st.lists(st.tuples(SOME, SOME), max_size=6),
+    window=st.tuples(WIDTH, WIDTH),
+    causal=st.booleans(),
+    alignment=st.sampled_from(("bottom_right", "top_left")),
+    heads=st.sampled_from((1, 2, 6)),
+    spare=st.sampled_from((0, 3, 300)),
+    check=st.booleans(),
+)
+def test_random_sequences_and_masks(
+    cp, rng, lengths, window, causal, alignment, heads, spare, check
+):
+    mask = dict(window_size=window, causal=causal, causal_alignment=alignment)
+    longest = max((q for q, _ in lengths), default=0)
+    more = dict(heads=heads, spare=spare, check=check, max_seqlen_q=None if check else longest)
+    assert_packed_parity(cp, rng, lengths, mask, **more)
 
 
 def test_head_dim_128_and_grouped_heads(cp, rng):
