@@ -102,11 +102,12 @@ def attention(
     >>> bool((out[:, -1] == full[:, -1]).all())
     True
     """
-    # True == 1 == 1.0 as keys, but not for the checks: the classes tell them apart. They come
-    # first, since to compare scales of two classes may overflow.
+    # True == 1 == 1.0 as keys, and a dtype equals all its names, but not for the checks: the
+    # classes tell them apart. They come first, since to compare scales of two may overflow.
     flags = (
         softmax_scale.__class__, causal.__class__, return_lse.__class__, check.__class__,
-        softmax_scale, causal, kv_lens is None, causal_alignment, layout, compute_dtype, return_lse,
+        compute_dtype.__class__, softmax_scale, causal, kv_lens is None, causal_alignment, layout,
+        compute_dtype, return_lse,
     )  # fmt: skip
     key, plan = _device.find_plan(q, k, v, out, window_size, flags)
     if plan is not None:

@@ -51,6 +51,13 @@ def test_a_right_window_before_does_not_let_a_wrong_one_pass(cp):
             rocke_cupy.attention(q, q, q, window_size=wrong)
 
 
+def test_a_right_compute_dtype_before_does_not_let_a_wrong_one_pass(cp):
+    q = cp.asarray(zeros(1, 4, 2, 64, dtype=np.float32))
+    rocke_cupy.attention(q, q, q, compute_dtype=np.dtype(np.float16))
+    with pytest.raises(ValueError, match="compute_dtype='half' must be"):
+        rocke_cupy.attention(q, q, q, compute_dtype="half")
+
+
 def test_a_scale_of_another_class_is_compared_without_a_warning(cp):
     q = cp.asarray(zeros(1, 4, 2, 64))
     rocke_cupy.attention(q, q, q, softmax_scale=np.float16(0.5))
