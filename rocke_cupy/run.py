@@ -51,7 +51,8 @@ def run_attention_dense(
     return_lse : bool
         Also return the LSE, as `rocke_cupy.attention` does.
     check : bool
-        Read the lengths from the device and refuse bad ones.
+        Read the lengths from the device and refuse bad ones. Without this check, they and
+        sequences longer than the spec says are undefined behaviour.
     arch : str
         Name of the GPU's architecture.
 
