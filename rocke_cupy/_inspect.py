@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._block import TILE, kernel_of, run_block
-from .emulator.mix import KINDS, Mix, kind_of, mix_between
+from .emulator.mix import KINDS, LdsSite, Mix, kind_of, mix_between
 from .emulator.timing import Pace, Phase, phases
 from .spec import BLOCK_M, AttentionDenseSpec
 
@@ -138,6 +138,7 @@ def as_text(inspection: Inspection) -> str:
             f"  {name:<22}{read.count:>6g}   {read.cycles:g} cycles each, {read.lost:g} more for "
             f"bank conflicts; {read.address_registers} address registers, {how}"
         )
+    lines += _conflicts_of(loop.lds_sites)
     valu = {n: c for n, c in loop.mnemonics.items() if n.startswith("v_") and "mfma" not in n}
     lines += ["", "vector instructions"]
     lines += [f"  {name:<26}{count:>8g}" for name, count in valu.items()]
@@ -148,6 +149,17 @@ def as_text(inspection: Inspection) -> str:
     lines.append("longest waits before an instruction, cycles")
     lines += [f"  {cycles:>8.1f}   {text}" for text, cycles in i.stalls]
     return "\n".join(lines)
+
+
+def _conflicts_of(sites: list[LdsSite]) -> list[str]:
+    """Return a line with the sum over all reads, and one for each that loses cycles."""
+    lost = [site for site in sites if site.lost]
+    total = sum(site.count * site.lost for site in lost)
+    return [
+        f"  bank conflicts: {total:g} cycles a tile, "
+        f"in {len(lost)} of the code's {len(sites)} reads",
+        *(f"  {s.lost:>10g} in each of {s.count:g}: {s.offset:#06x} {s.text}" for s in lost),
+    ]
 
 
 def _kinds_of(phase: Phase) -> str:

@@ -6,7 +6,9 @@ import pytest
 from helpers.specs import spec
 
 from rocke_cupy.__main__ import main
-from rocke_cupy._inspect import inspect_kernel
+from rocke_cupy._inspect import _conflicts_of, inspect_kernel
+from rocke_cupy.emulator.mix import LdsSite
+from rocke_cupy.emulator.timing import UNITS
 
 pytestmark = pytest.mark.network
 
@@ -46,8 +48,23 @@ def test_the_command_prints_what_it_counted(capsys):
     assert told["loop"]["kinds"]["mfma"] == 16
     assert told["loop"]["total"] == sum(told["loop"]["kinds"].values())
     assert told["loop"]["lds_reads"]["ds_read_b128"]["lost"] == 0
+    sites = told["loop"]["lds_sites"]
+    assert sum(site["count"] for site in sites) == told["loop"]["kinds"]["lds_read"]
+    assert all(site["lost"] == 0 for site in sites)
 
     main(["inspect", "--d", "64", "--causal"])
     table = capsys.readouterr().out
     assert f"{told['vgprs']} VGPR" in table
     assert "matrix instructions" in table
+    assert f"bank conflicts: 0 cycles a tile, in 0 of the code's {len(sites)} reads" in table
+    limit = UNITS[told["pace"]["limit"]]
+    assert f"modelled: {told['pace']['cycles']:,.0f} cycles" in table
+    assert f"limit: {limit}" in table
+
+
+def test_the_table_names_the_reads_that_meet_conflicts():
+    fine = LdsSite(offset=0x1000, text="ds_read_b128 v[0:3], v4", count=1, cycles=4, lost=0)
+    clashing = LdsSite(offset=0x1008, text="ds_read_b32 v5, v4", count=0.5, cycles=1, lost=63)
+    total, only = _conflicts_of([fine, clashing])
+    assert "31.5 cycles a tile, in 1 of the code's 2 reads" in total
+    assert "63 in each of 0.5: 0x1008 ds_read_b32 v5, v4" in only

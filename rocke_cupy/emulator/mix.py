@@ -82,6 +82,28 @@ class LdsRead:
 
 
 @dataclass(frozen=True)
+class LdsSite:
+    """One LDS read of the code, per wave and unit of work.
+
+    Attributes
+    ----------
+    offset : int
+        Where it lies, in bytes from the start of .text.
+    text : str
+        As LLVM prints it.
+    count : float
+    cycles, lost : float
+        LDS cycles that one execution takes without bank conflicts, and that conflicts add.
+    """
+
+    offset: int
+    text: str
+    count: float
+    cycles: float
+    lost: float
+
+
+@dataclass(frozen=True)
 class Mix:
     """Executed instructions of a region, per wave and unit of work.
 
@@ -99,6 +121,8 @@ class Mix:
         Moves to and from accumulation registers.
     lds_reads : mapping of str to LdsRead
         By mnemonic.
+    lds_sites : list of LdsSite
+        Each LDS read by itself, in the order of the code.
     """
 
     kinds: Mapping[str, float]
@@ -107,6 +131,7 @@ class Mix:
     nop_states: float
     agpr_moves: float
     lds_reads: Mapping[str, LdsRead]
+    lds_sites: list[LdsSite] = field(repr=False)
 
     @property
     def total(self) -> float:
@@ -150,6 +175,17 @@ def mix_between(short: Report, long: Report, units: float) -> Mix:
         nop_states=nop_states,
         agpr_moves=sum(n for name, n in mnemonics.items() if name.startswith("v_accvgpr_")),
         lds_reads=_lds_reads(program, region, more, ideal, extra),
+        lds_sites=[
+            LdsSite(
+                offset=program.instructions[k].offset,
+                text=program.instructions[k].text,
+                count=float(more[k]),
+                cycles=float(ideal[k] / more[k]),
+                lost=float(extra[k] / more[k]),
+            )
+            for k in region
+            if _kinds(program)[k] == "lds_read"
+        ],
     )
 
 

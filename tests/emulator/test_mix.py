@@ -60,6 +60,15 @@ def test_lds_reads_have_their_bank_conflicts(mix):
     assert read.immediate
 
 
+def test_each_lds_read_is_told_with_its_own_conflicts(mix):
+    even, clashing = mix.lds_sites
+    assert even.offset < clashing.offset
+    assert even.text.startswith("ds_read_b32")
+    assert even.text.endswith("offset:64")
+    assert (even.count, even.cycles, even.lost) == (1, 1, 0)
+    assert (clashing.count, clashing.cycles, clashing.lost) == (1, 1, 63)
+
+
 def test_computed_lds_addresses_are_told():
     moving = KERNEL.replace("x += y;", 'x += y; asm volatile("v_add_u32 %0, 4, %0" : "+v"(at));', 1)
     code = hiprtc.compile(moving, ("-O3",)).code
