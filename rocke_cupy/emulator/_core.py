@@ -91,6 +91,7 @@ class Launch(ctypes.Structure):
         ("mode", _u32),
         ("lazy", _u32),
         ("races", _u32),
+        ("equal_barriers", _u32),
         ("schedule", _u32),
         ("quantum", _u32),
         ("threads", _u32),

@@ -55,6 +55,7 @@ def launch(
     quantum: int = 16,
     seed: int = 0,
     races: bool | str = True,
+    equal_barriers: bool = False,
     workgroups: Iterable[int] | None = None,
     threads: int | None = None,
     timing: bool = False,
@@ -84,6 +85,9 @@ def launch(
         of random length in random order (by `seed`).
     races : bool or "collect"
         Whether LDS races are an error, ignored, or listed in the report.
+    equal_barriers : bool
+        Whether it is an error if waves of a workgroup end after different numbers of barriers. A
+        device lets them: its barrier waits for the waves that have not ended.
     workgroups : iterable of int, optional
         Linear ids of the workgroups to execute; all by default.
     threads : int, optional
@@ -154,6 +158,7 @@ def launch(
         mode=kernel.float_mode,
         lazy=memory == "lazy",
         races=2 if races == "collect" else int(bool(races)),
+        equal_barriers=bool(equal_barriers),
         schedule=SCHEDULES.index(schedule),
         quantum=quantum,
         work_item_dims=kernel.work_item_dims,
@@ -406,6 +411,7 @@ def run(
     quantum: int = 16,
     seed: int = 0,
     races: bool | str = True,
+    equal_barriers: bool = False,
     workgroups: Iterable[int] | None = None,
     timing: bool = False,
     buffers: Sequence[np.ndarray] | None = None,
@@ -458,6 +464,7 @@ def run(
         quantum=quantum,
         seed=seed,
         races=races,
+        equal_barriers=equal_barriers,
         workgroups=workgroups,
         threads=threads,
         timing=timing,

@@ -133,6 +133,11 @@ def test_cumulative_sums(both, rng):
     both(lambda xp, a: xp.cumsum(a), rng.integers(0, 100, 700), exact=True)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_cumulative_sums_along_an_axis_whose_waves_end_at_different_times(both, rng, axis):
+    both(lambda xp, a: xp.cumsum(a, axis=axis), rng.integers(0, 100, (5, 130)), exact=True)
+
+
 def test_views_and_indexing(both, rng):
     a = values(rng, 7, 9, 11)
     both(lambda xp, a: a[1:, ::2, ::-1] + 1, a, exact=True)

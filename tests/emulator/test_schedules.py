@@ -35,16 +35,24 @@ def one(body: str, threads: int = 128, grid: int = 1, **options) -> tuple[Report
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 class TestBarriers:
-    def test_a_wave_that_skips_one_is_reported(self, schedule):
-        body = """
+    # wave 0 ends at once
+    one_skips = """
   s_cmp_eq_u32 s8, 0
   s_cbranch_scc1 end
+  s_barrier
   s_barrier
 end:
   s_endpgm
 """
+
+    @pytest.mark.parametrize("threads", [128, 256])
+    def test_a_wave_that_has_ended_is_not_waited_for(self, schedule, threads):
+        report, _ = one(self.one_skips, threads, schedule=schedule)
+        assert report.count("s_barrier") == 2 * (threads // 64 - 1)
+
+    def test_a_wave_that_skips_one_is_reported_if_all_should_take_part(self, schedule):
         with pytest.raises(EmulationError, match="s_barrier mismatch") as caught:
-            one(body, schedule=schedule)
+            one(self.one_skips, schedule=schedule, equal_barriers=True)
         assert caught.value.kind == "barrier"
         assert "s_endpgm" in str(caught.value)
 
@@ -62,7 +70,7 @@ first:
 last:
   s_endpgm
 """
-        report, _ = one(body, schedule=schedule)
+        report, _ = one(body, schedule=schedule, equal_barriers=True)
         assert report.count("s_barrier") == 6
 
     def test_no_wave_passes_before_all_have_arrived(self, schedule):
@@ -147,6 +155,18 @@ class TestLimits:
     def test_a_hang_with_barriers_in_the_loop(self):
         with pytest.raises(EmulationError, match="no end after"):
             one(LOOP.replace("again:", "again:\n  s_barrier"), max_instructions=10_000)
+
+    @pytest.mark.parametrize("schedule", SCHEDULES)
+    def test_a_barrier_that_a_wave_never_reaches(self, schedule):
+        body = f"""
+  s_cmp_eq_u32 s8, 1
+  s_cbranch_scc1 again
+  s_barrier
+  s_endpgm
+{LOOP}"""
+        with pytest.raises(EmulationError, match="wave 0 waits for it at an s_barrier") as caught:
+            one(body, schedule=schedule, max_instructions=10_000)
+        assert (caught.value.kind, caught.value.wave) == ("hang", 1)
 
     def test_running_past_the_end(self):
         with pytest.raises(EmulationError, match="past the end of the code"):

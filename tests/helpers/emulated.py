@@ -88,4 +88,4 @@ def launch(
     )
     scale = case.scale if case.scale is not None else case.head_dim**-0.5
     arguments = [q, k, v, out, np.float32(scale), *cu_seqlens, kv_lens, lse, np.asarray(shape)]
-    return run(code, name, grid, (512,), arguments, **options)
+    return run(code, name, grid, (512,), arguments, equal_barriers=True, **options)

@@ -144,7 +144,8 @@ class Problem:
         lengths = None if case.kv_lens is None else np.array(case.kv_lens, np.int32)
         arguments = [q, k, v, out, scale, *self._starts(), lengths]
         arguments += [lse if self.with_lse else None, np.asarray(shape)]
-        report = run(code, name, grid, (512,), arguments, threads=1, **options)
+        options.update(threads=1, equal_barriers=True)
+        report = run(code, name, grid, (512,), arguments, **options)
         out_fence.assert_fence_intact()
         lse_fence.assert_fence_intact()
         return out, lse, report

@@ -193,10 +193,17 @@ static void run_wave(Group *g, Wave *w, u64 quantum) {
 static void check_limit(Group *g, Wave *w) {
     if (w->executed < g->machine->launch.max_instructions || w->event == EVENT_ERROR || w->event == EVENT_END) return;
     const Instruction *in = g->machine->code + (w->loop_branch >= 0 ? w->loop_branch : w->pc);
-    fail(w, in, FAULT_HANG, -1, "no end after %llu instructions of one wave", (unsigned long long)w->executed);
+    const Wave *waiting = NULL;
+    for (u32 k = 0; k < g->n_waves && !waiting; k++)
+        if (g->waves[k].state == WAVE_AT_BARRIER) waiting = &g->waves[k];
+    if (waiting)
+        fail(w, in, FAULT_HANG, -1, "no end after %llu instructions of one wave, and wave %u waits for it at an s_barrier",
+             (unsigned long long)w->executed, waiting->index);
+    else fail(w, in, FAULT_HANG, -1, "no end after %llu instructions of one wave", (unsigned long long)w->executed);
     if (w->loop_target >= 0) fail_other(w, g->machine->code + w->loop_target, (int)w->index, 0);
 }
 
+/* A kernel whose waves all take part in every barrier may ask for this: a wave that misses one then shows. */
 static void check_ends(Group *g, Wave *w) {
     for (u32 k = 0; k < g->n_waves; k++) {
         const Wave *other = &g->waves[k];
@@ -208,7 +215,7 @@ static void check_ends(Group *g, Wave *w) {
     }
 }
 
-/* Ended waves count as arrived. Returns 0 when no wave is left. */
+/* A barrier waits only for waves that have not ended (CDNA4 manual, S_BARRIER). Returns 0 when none is left. */
 static int release_barrier(Group *g) {
     u32 waiting = 0;
     for (u32 k = 0; k < g->n_waves; k++) {
@@ -253,7 +260,7 @@ static int take_turn(Group *g) {
     if (w->event == EVENT_BARRIER) w->state = WAVE_AT_BARRIER;
     if (w->event == EVENT_END) {
         w->state = WAVE_ENDED;
-        check_ends(g, w);
+        if (g->machine->launch.equal_barriers) check_ends(g, w);
     }
     check_limit(g, w);
     if (g->machine->launch.schedule == SCHEDULE_LOCKSTEP) g->current = (g->current + 1) % g->n_waves;

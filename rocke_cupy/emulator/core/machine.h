@@ -205,7 +205,7 @@ typedef struct Launch {
     u32 grid[3], block[3];
     i32 entry;
     u32 n_vgprs, lds_size, scratch_size, mode;
-    u32 lazy, races, schedule, quantum, threads, work_item_dims;
+    u32 lazy, races, equal_barriers, schedule, quantum, threads, work_item_dims;
     u64 seed, max_instructions;
     const struct TimedInstruction *timed_instructions; /* [n_code]; NULL: no timing */
     const struct TimingModel *timing_model;
