@@ -171,10 +171,11 @@ def test_sorting_with_kernels_that_came_compiled(both, rng):
 
 
 def test_a_random_generator_with_kernels_that_came_compiled(cp):
-    numbers = cp.random.Generator(cp.random.XORWOW(1, size=256)).random(1000).get()
+    numbers = cp.random.default_rng(1).random(1000).get()
     assert 0 <= numbers.min() < 0.01
     assert 0.99 < numbers.max() < 1
     assert len(set(numbers.tolist())) == 1000
+    np.testing.assert_array_equal(cp.random.default_rng(1).random(1000).get(), numbers)
 
 
 def test_kernels_that_the_user_writes(cp, rng):

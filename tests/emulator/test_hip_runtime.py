@@ -59,8 +59,8 @@ def test_says_that_it_is_a_virtual_mi355x(cp, runtime):
 
 @pytest.mark.parametrize(
     ("number", "value"),
-    # hipDeviceAttribute_t: warp size, units, LDS of a block, threads of a block, major, minor
-    [(87, 64), (63, 256), (74, 163840), (56, 1024), (23, 9), (61, 5)],
+    # hipDeviceAttribute_t: warp size, units, LDS of a block, threads of a block, major, minor, L1
+    [(87, 64), (63, 256), (74, 163840), (56, 1024), (23, 9), (61, 5), (14, 1), (20, 1)],
 )
 def test_attributes_agree_with_the_properties(runtime, number, value):
     assert runtime.deviceGetAttribute(number, 0) == value

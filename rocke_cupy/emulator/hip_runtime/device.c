@@ -201,6 +201,10 @@ static void describe(Properties *p, int device) {
     p->unified_addressing = 1;
     p->memory_clock_rate = 2000000;
     p->memory_bus_width = 8192;
+    /* What HIP says of every AMD device. CuPy takes the number 14, which asks for it, for that of
+     * the compute units, and makes so many times 2048 states for cupy.random.default_rng(). */
+    p->global_l1_cache_supported = 1;
+    p->local_l1_cache_supported = 1;
     p->l2_cache_size = 4 << 20;
     p->max_threads_per_multi_processor = 2048;
     p->managed_memory = 1;
@@ -220,7 +224,7 @@ EXPORT Error hipGetDevicePropertiesR0600(Properties *properties, int device) {
 }
 
 /* Numbers of hipDeviceAttribute_t whose answer is 0: features that the device does not have. */
-static const unsigned char absent[] = {1,  4,  6,  7,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 20,
+static const unsigned char absent[] = {1,  4,  6,  7,  9,  10, 11, 12, 13, 15, 16, 17, 18,
                                        62, 65, 66, 68, 69, 70, 73, 75, 77, 78, 79, 80, 88, 89, 90};
 
 static int attribute(const Properties *p, int number, int *value) {
@@ -230,7 +234,9 @@ static int attribute(const Properties *p, int number, int *value) {
         case 3: *value = p->can_map_host_memory; return 1;
         case 5: *value = p->clock_rate; return 1;
         case 8: *value = p->concurrent_kernels; return 1;
+        case 14: *value = p->global_l1_cache_supported; return 1;
         case 19: *value = p->l2_cache_size; return 1;
+        case 20: *value = p->local_l1_cache_supported; return 1;
         case 23: *value = p->major; return 1;
         case 24: *value = p->managed_memory; return 1;
         case 25: *value = p->max_blocks_per_multi_processor; return 1;
