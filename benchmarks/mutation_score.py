@@ -1,6 +1,7 @@
 """How many planted faults the checks notice, over all variants of the attention kernel.
 
-    python benchmarks/mutation_score.py [--rocm 7.0] [--only TITLE] [--jobs 2] [--table FILE]
+    python benchmarks/mutation_score.py [--rocm 7.0] [--only TITLE] [--kinds KINDS] [--jobs 2]
+        [--table FILE]
 
 Every wait of a compiled kernel is weakened and every barrier removed, one at a time and in the
 binary; and the faults of tests/helpers/source_mutations.py are compiled in, one at a time. Each
@@ -19,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from helpers.kernels_to_break import KERNELS
-from helpers.mutants import SAME_CODE, Judge
+from helpers.mutants import KINDS, SAME_CODE, Judge
 
 BAR = 0.97
 
@@ -38,16 +39,20 @@ def main():
     parser.add_argument("--rocm", default="7.0", help="hipRTC's version: 7.0 or 7.14")
     parser.add_argument("--only", default="", help="kernels whose title has this in it")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--kinds", default="binary,source")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="of mutants; all by default")
     parser.add_argument("--table", type=Path, help="write each mutant to this file")
     options = parser.parse_args()
     titles = [k.title for k in KERNELS if options.only in k.title]
     started, kinds = time.perf_counter(), options.kinds.split(",")
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"--kinds has {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
     with ProcessPoolExecutor(options.jobs) as pool:
         waiting = {title: pool.submit(run, title, options.rocm, kinds) for title in titles}
-        found = {title: _told(title, future.result()) for title, future in waiting.items()}
-    if options.table:
-        options.table.write_text(_table(found))
+        found = {}
+        for title, future in waiting.items():
+            found[title] = _told(title, future.result())
+            if options.table:
+                options.table.write_text(_table(found))
     return _summary(found, options.rocm, time.perf_counter() - started)
 
 

@@ -9,7 +9,7 @@ from helpers.budget import budget, worst
 from helpers.emulated import spec_for
 from helpers.fences import Fenced
 from helpers.problems import DTYPES, Case, visible
-from helpers.source_mutations import SOURCE_MUTATIONS
+from helpers.source_mutations import SOURCE_KINDS, SOURCE_MUTATIONS
 from rocke_cupy import attention_dense_grid, build_attention_dense
 from rocke_cupy._block import compiled
 from rocke_cupy._checks import check_masks
@@ -181,6 +181,9 @@ class Kernel:
 
 
 SAME_CODE = "same code"
+BINARY = "binary"
+KINDS = (BINARY, *SOURCE_KINDS)
+"""Of mutants: waits weakened and barriers removed in the code object, and changes of the source."""
 
 
 @dataclass(frozen=True)
@@ -235,26 +238,25 @@ class Judge:
             weak = weak or found
         return weak
 
-    def outcomes(self, kinds=("binary", "source")):
-        """Yield an Outcome for each mutant."""
-        if "binary" in kinds:
+    def outcomes(self, kinds=KINDS):
+        """Yield an Outcome for each mutant of some kinds."""
+        if BINARY in kinds:
             program = load(self.code)
             for mutation in mutations(program, self.name):
                 text = program.instructions[mutation.index].text
                 where = f"+{mutation.offset - program.kernels[self.name].entry:#x} {text}"
                 found = self.noticed(mutate(self.code, mutation))
                 yield Outcome(text.split()[0], where, mutation.change, found)
-        if "source" in kinds:
-            source = build_attention_dense(self.kernel.problems[0].spec)
-            for mutation in SOURCE_MUTATIONS:
-                if not mutation.applies(source.code):
-                    continue
-                code = mutation.compiled(source.code, source.options, self.rocm)
-                if CodeObject(code).text == CodeObject(self.code).text:
-                    found = SAME_CODE
-                else:
-                    found = self.noticed(code)
-                yield Outcome(mutation.kind, "source", mutation.title, found)
+        source = build_attention_dense(self.kernel.problems[0].spec)
+        for mutation in SOURCE_MUTATIONS:
+            if mutation.kind not in kinds or not mutation.applies(source.code):
+                continue
+            code = mutation.compiled(source.code, source.options, self.rocm)
+            if CodeObject(code).text == CodeObject(self.code).text:
+                found = SAME_CODE
+            else:
+                found = self.noticed(code)
+            yield Outcome(mutation.kind, "source", mutation.title, found)
 
     def _in_mode(self, code, memory, schedule):
         weak = ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rocke_cupy.emulator import hiprtc
 
-FENCE, ADDRESS, BOUND, WAIT = "fence", "address", "bound", "wait"
+FENCE, ADDRESS, BOUND, WAIT = SOURCE_KINDS = "fence", "address", "bound", "wait"
 
 
 @dataclass(frozen=True)
