@@ -264,6 +264,16 @@ def test_a_block_past_the_launch_bounds_is_a_launch_failure(cp):
         bounded((1,), (192,), (None,))
 
 
+def test_a_refused_launch_that_nobody_looked_at_is_told_by_the_next_call(cp, runtime):
+    cp.random.XORWOW(1, size=0)  # launches no thread, with a kernel that came compiled
+    with pytest.raises(runtime.CUDARuntimeError, match="grid and block must be at least 1"):
+        cp.cuda.Device().synchronize()
+    cp.cuda.Device().synchronize()
+    numbers = cp.random.Generator(cp.random.XORWOW(1, size=0))
+    with pytest.raises(runtime.CUDARuntimeError, match="grid and block must be at least 1"):
+        numbers.random(3).get()
+
+
 def test_function_attributes_come_from_the_code_object(cp):
     source = 'extern "C" __global__ __launch_bounds__(256) void k(int* p) {' \
         "__shared__ int s[100]; s[threadIdx.x % 100] = p[0]; __syncthreads();" \

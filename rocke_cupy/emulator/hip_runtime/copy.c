@@ -34,12 +34,13 @@ static Error check_range(const char *function, const char *role, const void *poi
 }
 
 static Error copy(const char *function, void *to, const void *from, size_t size, int kind) {
-    if (size == 0) return SUCCESS;
+    Error error = told_late();
+    if (error || size == 0) return error;
     if (kind < HOST_TO_HOST || kind > DEFAULT_KIND)
         return fail(INVALID_VALUE, "%s: kind %d must be from 0 to 4", function, kind);
     int to_device = kind == HOST_TO_DEVICE || kind == DEVICE_TO_DEVICE;
     int from_device = kind == DEVICE_TO_HOST || kind == DEVICE_TO_DEVICE;
-    Error error = check_range(function, "destination", to, size, to_device);
+    error = check_range(function, "destination", to, size, to_device);
     if (!error) error = check_range(function, "source", from, size, from_device);
     if (!error) memmove(to, from, size);
     return error;

@@ -169,7 +169,10 @@ EXPORT Error hipSetDevice(int device) {
     return error;
 }
 
-EXPORT Error hipDeviceSynchronize(void) { return check_device(selected_device); }
+EXPORT Error hipDeviceSynchronize(void) {
+    Error error = told_late();
+    return error ? error : check_device(selected_device);
+}
 
 static void describe(Properties *p, int device) {
     memset(p, 0, sizeof *p);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 static _Thread_local Error last_error;
+static _Thread_local Error untold_error;
 static _Thread_local Error message_error;
 static _Thread_local char message[4096];
 
@@ -71,12 +72,27 @@ EXPORT const char *hipGetErrorString(Error error) {
     return "unknown error";
 }
 
-EXPORT Error hipGetLastError(void) {
-    Error error = last_error;
-    last_error = SUCCESS;
+Error tell_later(Error error) {
+    untold_error = error;
     return error;
 }
 
-EXPORT Error hipPeekAtLastError(void) { return last_error; }
+Error told_late(void) {
+    Error error = untold_error;
+    untold_error = SUCCESS;
+    if (error) last_error = error;
+    return error;
+}
+
+EXPORT Error hipGetLastError(void) {
+    Error error = last_error;
+    last_error = untold_error = SUCCESS;
+    return error;
+}
+
+EXPORT Error hipPeekAtLastError(void) {
+    untold_error = SUCCESS;
+    return last_error;
+}
 
 EXPORT Error hipExtGetLastError(void) { return hipGetLastError(); }

@@ -39,6 +39,11 @@ typedef enum {
 Error fail(Error error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with the sentence noted before by rocke_set_message. */
 Error fail_with_message(Error error);
+/* For an error that the caller may not look at: unless it asks for the last error, the next call
+ * that names a stream, copies or synchronises returns it, as a device tells of a fault in a kernel.
+ */
+Error tell_later(Error error);
+Error told_late(void);
 const char *hipGetErrorString(Error error);
 #define NOT_SUPPORTED_HERE(what) \
     fail(NOT_SUPPORTED, "%s is not supported on the virtual device", what)

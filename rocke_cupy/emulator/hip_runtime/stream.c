@@ -27,6 +27,8 @@ enum { EVENT_DISABLE_TIMING = 2 };
 static int is_default(const void *stream) { return (uintptr_t)stream <= 2; }
 
 Error check_stream(const void *stream, int *device) {
+    Error error = told_late();
+    if (error) return error;
     *device = current_device();
     if (is_default(stream)) return check_device(*device);
     const Stream *real = stream;
