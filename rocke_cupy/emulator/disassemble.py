@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 from dataclasses import dataclass
 
 from rocke_cupy.emulator.rocm_tools import rocm_tools
 
+_KEPT = 1 << 17  # instructions
 ISA = "amdgcn-amd-amdhsa--gfx950"
 
 
@@ -36,6 +38,7 @@ class _Disassembler:
         self._code = b""
         self._base = 0
         self._text = b""
+        self._known: dict[tuple[int, ...], tuple[int, str]] = {}
         self._callbacks = (_READ(self._read), _PRINT(self._print), _ANNOTATE(lambda *_: None))
         self._handle = ctypes.c_uint64()
         status = self._library.amd_comgr_create_disassembly_info(
@@ -56,24 +59,28 @@ class _Disassembler:
     def lines(self, code: bytes) -> list[Line]:
         # comgr takes address 0 for an error, so the section starts a little above it
         self._code, self._base = code, 0x1000
+        words = (*struct.unpack_from(f"<{len(code) // 4}I", code), 0)
         found = []
-        offset, size = 0, ctypes.c_uint64()
-        while offset + 4 <= len(code):
-            self._text = b""
-            status = self._library.amd_comgr_disassemble_instruction(
-                self._handle, ctypes.c_uint64(self._base + offset), None, ctypes.byref(size)
-            )
-            words = (
-                int.from_bytes(code[offset : offset + 4], "little"),
-                int.from_bytes(code[offset + 4 : offset + 8], "little"),
-            )
-            if status or not size.value:
-                found.append(Line(offset, 4, f".long 0x{words[0]:08x}", words))
-                offset += 4
-                continue
-            text = self._text.decode().strip().replace("\t", " ")
-            found.append(Line(offset, size.value, text, words))
-            offset += size.value
+        k = 0
+        while k < len(words) - 1:
+            both = words[k], words[k + 1]
+            # Known words, known text: a branch says by distance where it goes.
+            size, text = self._known.get(both[:1]) or self._known.get(both) or self._one(k, both)
+            found.append(Line(4 * k, size, text, both))
+            k += size // 4
+        return found
+
+    def _one(self, k: int, words: tuple[int, int]) -> tuple[int, str]:
+        size = ctypes.c_uint64()
+        status = self._library.amd_comgr_disassemble_instruction(
+            self._handle, ctypes.c_uint64(self._base + 4 * k), None, ctypes.byref(size)
+        )
+        if status or not size.value:
+            return 4, f".long 0x{words[0]:08x}"
+        found = size.value, self._text.decode().strip().replace("\t", " ")
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[words[: size.value // 4]] = found
         return found
 
 

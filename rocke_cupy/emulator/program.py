@@ -172,29 +172,39 @@ def instruction_records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:
 
     Also returns why lines are not modelled, by index.
     """
-    records = np.zeros(len(lines) + 1, INSTRUCTION)
-    records["op"] = _UNKNOWN_OP
-    records["target"] = -1
-    index_of = {line.offset: k for k, line in enumerate(lines)}
-    unknown = {}
+    found, branches, unknown = [], {}, {}
     for k, line in enumerate(lines):
         try:
             record, branch = _record(line)
         except decode.UnknownInstruction as error:
+            record, branch = _NEVER, None
             unknown[k] = str(error)
-            continue
-        records[k] = record
+        found.append(record)
         if branch is not None:
-            records[k]["target"] = index_of.get(line.offset + line.size + 4 * branch, -1)
+            branches[k] = line.offset + line.size + 4 * branch
+    records = np.frombuffer(b"".join([*found, _NEVER]), INSTRUCTION).copy()
+    index_of = {line.offset: k for k, line in enumerate(lines)}
+    for k, offset in branches.items():
+        records["target"][k] = index_of.get(offset, -1)
     return records, unknown
 
 
-_records: dict[tuple[str, int], tuple[np.ndarray, int | None]] = {}
+def _empty_record() -> np.ndarray:
+    record = np.zeros((), INSTRUCTION)
+    record["op"] = _UNKNOWN_OP
+    record["target"] = -1
+    return record
+
+
+_NEVER = _empty_record().tobytes()
+
+
+_records: dict[tuple[str, int], tuple[bytes, int | None]] = {}
 _RECORDS_KEPT = 1 << 17
 
 
-def _record(line: Line) -> tuple[np.ndarray, int | None]:
-    """Record of a line, and its branch distance in words if it has one.
+def _record(line: Line) -> tuple[bytes, int | None]:
+    """Bytes of a line's record, and its branch distance in words if it has one.
 
     Kernels repeat themselves, and code objects each other: most lines have been seen before.
     """
@@ -202,10 +212,9 @@ def _record(line: Line) -> tuple[np.ndarray, int | None]:
     if found := _records.get(key):
         return found
     decoded = decode.decode(line)
-    record = np.zeros((), INSTRUCTION)
-    record["target"] = -1
+    record = _empty_record()
     _fill(record, decoded)
-    result = record, decoded.branch
+    result = record.tobytes(), decoded.branch
     if not decoded.op.name.startswith(_KNOW_THEIR_PLACE):
         if len(_records) >= _RECORDS_KEPT:
             _records.clear()
