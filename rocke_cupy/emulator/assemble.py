@@ -114,6 +114,7 @@ _KERNEL = """
 .type {name},@function
 {name}:
 {body}
+.size {name}, . - {name}
 .section .rodata,"a",@progbits
 .p2align 6
 .amdhsa_kernel {name}

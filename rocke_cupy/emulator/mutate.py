@@ -15,6 +15,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,10 @@ class Wait:
         if self.lgkmcnt < LGKMCNT_MAX:
             yield Wait(self.vmcnt, LGKMCNT_MAX, self.expcnt)
 
+    def before(self, other: Wait) -> Wait:
+        """Return what this wait and one right behind it wait for together."""
+        return Wait(min(self.vmcnt, other.vmcnt), min(self.lgkmcnt, other.lgkmcnt), self.expcnt)
+
     def change_to(self, other: Wait) -> str:
         """Say in which counter and how another wait differs."""
         for name, most in (("vmcnt", VMCNT_MAX), ("lgkmcnt", LGKMCNT_MAX)):
@@ -107,6 +112,8 @@ def instructions_of(program: Program, kernel: str) -> tuple[Instruction, ...]:
 def mutations(program: Program, kernel: str) -> list[Mutation]:
     """List the waits that can be weakened and the barriers that can be removed.
 
+    A change that cannot matter, because the next instruction waits for the same, is left out.
+
     Parameters
     ----------
     program : Program
@@ -120,23 +127,32 @@ def mutations(program: Program, kernel: str) -> list[Mutation]:
         In the order of the code.
     """
     found = []
-    for instruction in instructions_of(program, kernel):
+    code = instructions_of(program, kernel)
+    for instruction, behind in zip_longest(code, code[1:]):
         if instruction.mnemonic == "s_barrier":
             found.append(
                 Mutation(instruction.index, instruction.offset, _SOPP_S_NOP, "s_barrier removed")
             )
         if instruction.mnemonic == "s_waitcnt":
-            found += _weakened(program, instruction)
+            found += _weakened(program, instruction, behind)
     return found
 
 
-def _weakened(program: Program, instruction: Instruction) -> Iterator[Mutation]:
+def _word(program: Program, instruction: Instruction) -> int:
     text = program.code_object.text
-    word = int.from_bytes(text[instruction.offset : instruction.offset + 4], "little")
-    wait = Wait.of(word & 0xFFFF)
+    return int.from_bytes(text[instruction.offset : instruction.offset + 4], "little")
+
+
+def _weakened(
+    program: Program, instruction: Instruction, behind: Instruction | None
+) -> Iterator[Mutation]:
+    word = _word(program, instruction)
+    wait, after = Wait.of(word & 0xFFFF), Wait(VMCNT_MAX, LGKMCNT_MAX)
+    if behind and behind.mnemonic == "s_waitcnt":
+        after = Wait.of(_word(program, behind) & 0xFFFF)
     seen = {wait}
     for looser in wait.looser():
-        if looser in seen:
+        if looser in seen or looser.before(after) == wait.before(after):
             continue
         seen.add(looser)
         yield Mutation(

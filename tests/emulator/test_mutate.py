@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rocke_cupy.emulator import hiprtc, load, run
+from rocke_cupy.emulator.assemble import assemble_kernel
 from rocke_cupy.emulator.mutate import Wait, main, mutate, mutations, survivors
 
 # Two waves exchange their halves through LDS.
@@ -50,6 +51,20 @@ class TestWait:
         assert list(Wait(63, 0).looser()) == [Wait(63, 1), Wait(63, 2), Wait(63, 15)]
         assert list(Wait(61, 15).looser()) == [Wait(62, 15), Wait(63, 15)]
         assert list(Wait(63, 15).looser()) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "weakened"),
+    [
+        ("lgkmcnt(2)", "lgkmcnt(1)", {"lgkmcnt(1)"}),
+        ("lgkmcnt(2)", "lgkmcnt(3)", {"lgkmcnt(2)", "lgkmcnt(3)"}),
+        ("vmcnt(4)", "lgkmcnt(0)", {"vmcnt(4)", "lgkmcnt(0)"}),
+        ("vmcnt(4) lgkmcnt(1)", "lgkmcnt(0)", {"vmcnt(4)", "lgkmcnt(0)"}),
+    ],
+)
+def test_a_wait_is_left_alone_if_the_next_instruction_repeats_it(first, second, weakened):
+    code = assemble_kernel("k", f"s_waitcnt {first}\ns_waitcnt {second}\ns_endpgm")
+    assert {m.change.partition(" ")[0] for m in mutations(load(code), "k")} == weakened
 
 
 def test_one_instruction_changes(code):
