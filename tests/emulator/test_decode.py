@@ -14,6 +14,48 @@ from rocke_cupy.emulator.disassemble import disassemble
 # Triton, FlyDSL), counted from their gfx950 code objects.
 KNOWN = Path(__file__).with_name("data") / "attention_mnemonics.txt"
 
+# Their operands other than plain registers, and their modifiers.
+FORMS = """\
+s_mul_i32 s0, s1, 0x12345
+s_movk_i32 s0, 0x1234
+s_cmpk_lt_i32 s0, 0x123
+s_load_dwordx4 s[0:3], s[4:5], 0x123
+s_load_dwordx4 s[0:3], s[4:5], s6
+s_load_dwordx4 s[0:3], s[4:5], s6 offset:0x10
+v_mul_u32_u24_e32 v0, 0x1234, v1
+v_fmac_f32_e32 v0, 0x3fb8aa3b, v1
+v_cvt_f32_f16_sdwa v1, v2 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1
+v_fma_f32 v1, -v2, v3, v4
+v_add_f32_e64 v1, v2, -v3
+v_permlane32_swap_b32_e64 v1, v2 bound_ctrl:1
+v_pk_mul_f32 v[0:1], v[2:3], v[4:5] op_sel_hi:[0,1]
+v_pk_mul_f32 v[0:1], v[2:3], s[4:5] op_sel_hi:[1,0]
+v_pk_add_f32 v[0:1], v[2:3], v[4:5] op_sel_hi:[1,0] neg_lo:[0,1] neg_hi:[0,1]
+v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] op_sel_hi:[0,1,1] neg_lo:[0,0,1] neg_hi:[0,0,1]
+v_pk_mov_b32 v[0:1], v[2:3], v[4:5] op_sel:[1,0]
+v_accvgpr_mov_b32 a1, a2
+v_accvgpr_read_b32 v1, a2
+v_accvgpr_write_b32 a1, v2
+v_mfma_f32_32x32x16_bf16 a[0:15], v[0:3], v[4:7], a[0:15]
+v_mfma_f32_32x32x16_bf16 v[0:15], a[0:3], v[4:7], v[16:31]
+v_mfma_f32_32x32x16_f16 a[0:15], a[0:3], a[4:7], a[0:15]
+ds_read_b64_tr_b16 a[0:1], v0 offset:8
+ds_read_b128 a[0:3], v0 offset:16
+ds_write_b128 v0, a[0:3] offset:16
+ds_read_b64 a[0:1], v1 offset:8
+buffer_load_dwordx4 v0, s[0:3], s4 offen offset:16 lds
+buffer_load_dwordx4 a[0:3], v0, s[0:3], s4 offen offset:16
+buffer_store_dwordx4 v[0:3], v4, s[0:3], 0 offen offset:16
+buffer_store_dwordx2 a[0:1], v4, s[0:3], 0 offen offset:16
+buffer_store_dword v0, v4, s[0:3], 0 offen
+global_load_dwordx4 a[0:3], v0, s[0:1] offset:16
+global_store_dwordx4 v0, a[0:3], s[0:1] offset:16
+scratch_store_dwordx2 off, v[0:1], s32 offset:8
+scratch_load_dwordx2 v[0:1], off, s32 offset:8
+scratch_store_dword v1, v0, off offset:2
+scratch_load_dword a0, off, s32 offset:8
+"""
+
 
 def decoded(text: str) -> decode.Decoded:
     (line,) = disassemble(assemble(text))
@@ -146,6 +188,13 @@ class TestTables:
         assert len(names) == 188
         for name in names:
             decode.find_op(name)
+
+    def test_their_operand_forms_and_modifiers_are_understood(self):
+        code = assemble(FORMS)
+        lines = disassemble(code)
+        assert len(lines) == len(FORMS.split("\n")) - 1
+        for line in lines:
+            decode.decode(line)
 
     def test_the_assembler_knows_our_names(self):
         """A misspelt name in a table would never be reached."""
