@@ -188,12 +188,16 @@ KINDS = (BINARY, *SOURCE_KINDS)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant: `noticed` is empty if nothing was noticed."""
+    """What became of a mutant: `noticed` is empty if nothing was noticed.
+
+    ``index`` is that of the changed instruction, if the fault is in the code object.
+    """
 
     kind: str
     where: str
     change: str
     noticed: str
+    index: int = -1
 
 
 class Judge:
@@ -246,7 +250,7 @@ class Judge:
                 text = program.instructions[mutation.index].text
                 where = f"+{mutation.offset - program.kernels[self.name].entry:#x} {text}"
                 found = self.noticed(mutate(self.code, mutation))
-                yield Outcome(text.split()[0], where, mutation.change, found)
+                yield Outcome(text.split()[0], where, mutation.change, found, mutation.index)
         source = build_attention_dense(self.kernel.problems[0].spec)
         for mutation in SOURCE_MUTATIONS:
             if mutation.kind not in kinds or not mutation.applies(source.code):

@@ -186,7 +186,14 @@ SOURCE_MUTATIONS = (
     SourceMutation(
         BOUND,
         "mask one key too strict",
-        "score = key <= below ? score",
-        "score = key < below ? score",
+        "return key > below;",
+        "return key >= below;",
+    ),
+    SourceMutation(
+        BOUND,
+        "mask one key too strict before the window",
+        "return key < above;",
+        "return key <= above;",
+        _LEFT,
     ),
 )
