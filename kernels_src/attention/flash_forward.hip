@@ -23,38 +23,60 @@ struct RowBlock {
   f32x16 scores[2][T::key_tiles];  // of this tile and the previous one
   f32x16 o[T::d_tiles];
 
-  // S(t) = K(t) Q^T - anchor.
-  template <int parity>
-  __device__ __forceinline__ void multiply_qk() {
-    static_for<0, T::key_tiles>([&](auto n) {
-      f32x16 s = softmax.minus_anchor;
-      static_for<0, T::qk_steps>([&](auto k) { s = mfma_32x32x16(kv.fragment[n * T::qk_steps + k], q[k], s); });
-      scores[parity][n] = s;
-    });
-  }
-  // O += P(t-1) V(t-1).
-  __device__ __forceinline__ void multiply_pv() {
-    static_for<0, T::pv_steps>([&](auto kk) {
-      static_for<0, T::d_tiles>(
-          [&](auto d) { o[d] = mfma_32x32x16(kv.fragment[kk * T::d_tiles + d], softmax.p[kk], o[d]); });
-    });
-  }
+  // The softmax of a tile is spread over two clusters of MFMAs: the first half beside P V of the tile before, the second beside
+  // Q K of the tile after. Share i of a cluster's n MFMAs is the i-th of n equal parts of a block's 16 scores, and of the 16
+  // pairs of both blocks.
+  template <int i, int n>
+  struct Share {
+    static constexpr int first = 16 * i / n, end = 16 * (i + 1) / n, block = first / 8;
+    static constexpr int first_pair = first - 8 * block, end_pair = end - 8 * block;
+    static_assert(n % 2 == 0, "no share spans two blocks");
+  };
+  // The order is fixed instruction by instruction, with fences: 24 cycles of exp and conversions run beside each MFMA, packed
+  // fp32 beside none. It stands right before the next MFMA or after the last one; where the scheduler puts it, the exp that
+  // follow wait with it until the matrix pipe is free.
 
-  // The softmax of a tile is spread over two MFMA clusters: this half goes beside P V of the tile before,
-  template <int parity>
-  __device__ __forceinline__ void begin_softmax() {
-    softmax.scale(scores[parity][0]);
-    softmax.scale(scores[parity][1]);
-    softmax.exponentiate(scores[parity][0]);
+  // S(t) = K(t) Q^T - anchor, and the second half of the softmax of tile t - 1.
+  template <int parity, bool with_softmax>
+  __device__ __forceinline__ void multiply_qk() {
+    constexpr int mfmas = T::key_tiles * T::qk_steps;
+    static_for<0, mfmas>([&](auto i) {
+      using S = Share<i, mfmas>;
+      constexpr int n = i / T::qk_steps, k = i % T::qk_steps;
+      scores[parity][n] = mfma_32x32x16(kv.fragment[i], q[k], k == 0 ? softmax.minus_anchor : scores[parity][n]);
+      if constexpr (with_softmax) {
+        softmax.template exponentiate<S::first, S::end>(scores[1 - parity][1]);
+        softmax.template pack<S::block, S::first_pair, S::end_pair>(scores[1 - parity][S::block]);
+        schedule_fence();
+      }
+    });
+    if constexpr (with_softmax) add_up<1 - parity>();
   }
-  // and this one beside Q K of the tile after.
+  // O += P(t-1) V(t-1), and the first half of the softmax of tile t.
+  template <int parity, bool with_softmax>
+  __device__ __forceinline__ void multiply_pv() {
+    constexpr int mfmas = T::pv_steps * T::d_tiles;
+    static_for<0, mfmas>([&](auto i) {
+      using S = Share<i, mfmas>;
+      constexpr int kk = i / T::d_tiles, d = i % T::d_tiles;
+      if constexpr (with_softmax) {
+        softmax.template scale<S::first_pair, S::end_pair>(scores[parity][S::block]);
+        schedule_fence();
+      }
+      o[d] = mfma_32x32x16(kv.fragment[i], softmax.p[kk], o[d]);
+      if constexpr (with_softmax) {
+        softmax.template exponentiate<S::first, S::end>(scores[parity][0]);
+        schedule_fence();
+      }
+    });
+    static_for<0, T::key_tiles>([&](auto n) { scores[parity][n] = opaque(scores[parity][n]); });
+  }
   template <int parity>
-  __device__ __forceinline__ void finish_softmax() {
-    softmax.exponentiate(scores[parity][1]);
+  __device__ __forceinline__ void add_up() {
     softmax.add(scores[parity][0]);
     softmax.add(scores[parity][1]);
-    softmax.template pack<0>(scores[parity][0]);
-    softmax.template pack<1>(scores[parity][1]);
+    // What is not bound to the cluster sinks to where it is used, past the barrier and out of the shadow of the MFMAs.
+    softmax.settle();
   }
 
   // `key` is that of the tile in slot 0 of the same turn of the ring: the distance of the others is taken off the bounds once.
@@ -68,23 +90,15 @@ struct RowBlock {
     softmax.move_anchor(tile, o);
   }
 
-  // Vector instructions between the MFMAs of a cluster, evenly: `mfmas` times one MFMA, its share of exp and of the others.
-  template <int mfmas, int exps, int others, int pipeline>
-  __device__ __forceinline__ static void interleave() {
-    static_for<0, mfmas>([&](auto i) {
-      schedule_group<schedule_mfma, 1, pipeline>();
-      schedule_group<schedule_exp, (i + 1) * exps / mfmas - i * exps / mfmas, pipeline>();
-      schedule_group<schedule_valu, (i + 1) * others / mfmas - i * others / mfmas, pipeline>();
-    });
-  }
-
   template <int slot>
   __device__ __forceinline__ void first_step() {
     constexpr int parity = slot % 2;
-    multiply_qk<parity>();
+    multiply_qk<parity, false>();
     static_for<0, T::d_tiles>([&](auto d) { o[d] = 0.f; });
     mask_and_anchor<slot>(keys.first);
-    begin_softmax<parity>();
+    softmax.scale(scores[parity][0]);
+    softmax.scale(scores[parity][1]);
+    softmax.exponentiate(scores[parity][0]);
     barrier();
     kv.template request_k<slot>();
     kv.template request_v<slot + T::ring - 1>();
@@ -96,24 +110,20 @@ struct RowBlock {
   template <int slot>
   __device__ __forceinline__ void step(int key) {
     constexpr int parity = slot % 2;
-    multiply_qk<parity>();
-    finish_softmax<1 - parity>();
-    // What is not bound to the cluster sinks to where it is used, past the barrier and out of the shadow of the MFMAs.
-    softmax.settle();
-    interleave<T::key_tiles * T::qk_steps, 16, 32, 1>();
+    multiply_qk<parity, true>();
     barrier();
 
     kv.template request_k<slot>();
+    // Over the latency of these reads runs the vote. Not all of V: that would spill at D = 128.
+    constexpr int early = min(Kv::v_fragments, 8);
+    kv.template read_v<slot + T::ring - 1, 0, early>();
     mask_and_anchor<slot>(key);
-    kv.template read_v<slot + T::ring - 1>();
+    kv.template read_v<slot + T::ring - 1, early, Kv::v_fragments>();
     kv.template wait<Kv::newest, Kv::v_fragments>();
     barrier();
 
     set_priority<1>();
-    multiply_pv();
-    begin_softmax<parity>();
-    static_for<0, T::key_tiles>([&](auto n) { scores[parity][n] = opaque(scores[parity][n]); });
-    interleave<T::pv_steps * T::d_tiles, 16, 16, 2>();
+    multiply_pv<parity, true>();
     set_priority<0>();
     barrier();
 
@@ -125,12 +135,16 @@ struct RowBlock {
 
   template <int slot>
   __device__ __forceinline__ void last_step() {
-    finish_softmax<slot % 2>();
+    constexpr int parity = slot % 2;
+    softmax.exponentiate(scores[parity][1]);
+    softmax.template pack<0>(scores[parity][0]);
+    softmax.template pack<1>(scores[parity][1]);
+    add_up<parity>();
     barrier();
-    kv.template read_v<slot>();
+    kv.template read_v<slot, 0, Kv::v_fragments>();
     softmax.shrink_output(o);
     kv.template wait_fragments<Kv::v_fragments>();  // V itself landed a phase ago; what is under way no one reads
-    multiply_pv();
+    multiply_pv<parity, false>();
   }
 
   // Slots and register blocks are compile-time choices, so the loop is unrolled by the length of the ring, and the tiles are

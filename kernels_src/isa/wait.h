@@ -31,11 +31,4 @@ __device__ __forceinline__ void set_priority() {
   __builtin_amdgcn_s_setprio(priority);
 }
 
-// Scheduling groups: the next `count` instructions of a kind stand here, inside one basic block.
-enum ScheduleKind { schedule_valu = 0x002, schedule_mfma = 0x008, schedule_exp = 0x400 };
-template <int kind, int count, int pipeline>
-__device__ __forceinline__ void schedule_group() {
-  if constexpr (count > 0) __builtin_amdgcn_sched_group_barrier(kind, count, pipeline);
-}
-
 }  // namespace rocke

@@ -116,9 +116,9 @@ struct KvPipeline {
       fragment[i] = lds_read_b128<slot % ring * T::k_slot_bytes + k_fragment_offset(n, k), Element<V>>(k_lane);
     });
   }
-  template <int slot>
+  template <int slot, int first, int end>
   __device__ __forceinline__ void read_v() {
-    static_for<0, v_fragments>([&](auto i) {
+    static_for<first, end>([&](auto i) {
       constexpr int kk = i / T::d_tiles, d = i % T::d_tiles, base = slot % ring * T::v_slot_bytes;
       const auto low = lds_read_transposed<base + v_fragment_offset(d, kk, 0), Element<V>>(v_lane);
       const auto high = lds_read_transposed<base + v_fragment_offset(d, kk, 1), Element<V>>(v_lane);

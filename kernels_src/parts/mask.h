@@ -3,6 +3,7 @@
 #include "common/math.h"
 #include "common/static_for.h"
 #include "isa/mfma.h"
+#include "isa/wait.h"
 #include "parts/key_range.h"
 
 namespace rocke {
@@ -32,9 +33,19 @@ struct Mask {
   template <int blocks, class Hidden>
   __device__ __forceinline__ static void hide(f32x16 (&scores)[blocks], const Hidden& hidden) {
     static_for<0, blocks>([&](auto n) {
-      static_for<0, 16>([&](auto r) {
-        constexpr int key = 32 * n + mfma_row(r), element = r;
-        scores[n][element] = hidden(key) ? -infinity : scores[n][element];
+      // Four compares, then four selects: a select right behind its compare waits for the lanes' mask.
+      static_for<0, 4>([&](auto group) {
+        bool out[4];
+        static_for<0, 4>([&](auto i) {
+          constexpr int key = 32 * n + mfma_row(4 * group + i), member = i;
+          out[member] = hidden(key);
+        });
+        schedule_fence();
+        static_for<0, 4>([&](auto i) {
+          constexpr int element = 4 * group + i, member = i;
+          scores[n][element] = out[member] ? -infinity : scores[n][element];
+        });
+        schedule_fence();
       });
     });
   }

@@ -80,21 +80,25 @@ struct OnlineSoftmax {
   }
   template <int blocks>
   __device__ __forceinline__ void shrink_output(f32x16 (&o)[blocks]) const {
-    const float factor = shrink;  // a member used inside the lambda keeps the whole structure in memory
+    // A member used inside the lambda keeps the whole structure in memory, and so does one that is only spread (D <= 32).
+    const float factor = opaque(shrink);
     static_for<0, blocks>([&](auto d) { o[d] *= factor; });
   }
 
-  // Probabilities of a block of 32 keys, in place.
+  // Probabilities of a block of 32 keys, in place: all of its 16 scores, or some of them. Packed instructions and conversions
+  // take pairs.
+  template <int first = 0, int end = 8>
   __device__ __forceinline__ void scale(f32x16& scores) const {
     const f32x2 factor = c;
-    static_for<0, 8>([&](auto i) {
+    static_for<first, end>([&](auto i) {
       constexpr int r = 2 * i;
       const f32x2 pair = f32x2{scores[r], scores[r + 1]} * factor;
       scores[r] = pair[0], scores[r + 1] = pair[1];
     });
   }
+  template <int first = 0, int end = 16>
   __device__ __forceinline__ void exponentiate(f32x16& scores) const {
-    static_for<0, 16>([&](auto r) {
+    static_for<first, end>([&](auto r) {
       constexpr int element = r;
       scores[element] = exp2_raw(scores[element]);
     });
@@ -105,12 +109,13 @@ struct OnlineSoftmax {
       sum[i % 2] += f32x2{probabilities[r], probabilities[r + 1]};
     });
   }
-  template <int n>
+  template <int n, int first = 0, int end = 8>
   __device__ __forceinline__ void pack(const f32x16& probabilities) {
-    p[2 * n] = __builtin_convertvector(__builtin_shufflevector(probabilities, probabilities, 0, 1, 2, 3, 4, 5, 6, 7),
-                                       vec<Element<V>, 8>);
-    p[2 * n + 1] = __builtin_convertvector(
-        __builtin_shufflevector(probabilities, probabilities, 8, 9, 10, 11, 12, 13, 14, 15), vec<Element<V>, 8>);
+    static_for<first, end>([&](auto i) {
+      constexpr int r = 2 * i, step = 2 * n + i / 4;
+      const auto pair = __builtin_convertvector(f32x2{probabilities[r], probabilities[r + 1]}, vec<Element<V>, 2>);
+      p[step][r % 8] = pair[0], p[step][r % 8 + 1] = pair[1];
+    });
   }
 
   // Nothing of the probabilities is left to compute after this point.

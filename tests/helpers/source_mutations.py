@@ -49,14 +49,17 @@ _MEMORY = '  asm volatile("" ::: "memory");\n'
 _SCHEDULE = "  schedule_fence();\n"
 _BUILTIN = "  __builtin_amdgcn_s_barrier();\n"
 _READ_V = """
-    kv.template read_v<slot + T::ring - 1>();
+    kv.template read_v<slot + T::ring - 1, 0, early>();
+    mask_and_anchor<slot>(key);
+    kv.template read_v<slot + T::ring - 1, early, Kv::v_fragments>();
     kv.template wait<Kv::newest, Kv::v_fragments>();
     barrier();
 """
 _READ_V_LATE = """
+    mask_and_anchor<slot>(key);
     kv.template wait_requests<Kv::newest>();
     barrier();
-    kv.template read_v<slot + T::ring - 1>();
+    kv.template read_v<slot + T::ring - 1, 0, Kv::v_fragments>();
     kv.template wait<Kv::newest, Kv::v_fragments>();
 """
 _RIGHT, _LEFT = "right_bound = true", "left_bound = true"
