@@ -135,9 +135,11 @@ struct WideRowBlock {
     static_for<0, T::d_tiles>([&](auto d) { o[d] = 0.f; });
     for (int key = keys.first; key < keys.end; key += T::ring * keys_per_tile)
       static_for<0, T::ring>([&](auto slot) { step<slot>(key + slot * keys_per_tile); });
-    // The request past the end lands before another item's, and all waves have read the last tile.
-    kv.template wait_requests<0>();
-    barrier();
+    if constexpr (V::persistent) {
+      // The request past the end lands before the next item's, and all waves have read the last tile.
+      kv.template wait_requests<0>();
+      barrier();
+    }
     softmax.OnlineSoftmax<V>::minus_anchor = softmax.anchor;
   }
 };
