@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rocke_cupy._block import zeros_on_a_line
 from rocke_cupy.emulator import hiprtc, run, timing
 from rocke_cupy.emulator.timing import constants, phases
 
@@ -94,17 +95,12 @@ def code():
 def cycles(code, name, waves, repeats, turns=40):
     options = dict(timing=True, memory="eager", races=False, shared_mem=ALL_OF_LDS)
     kernel = name_of(name, waves, repeats)
+    out = zeros_on_a_line((1024,), np.float32)
     short, long = (
-        run(code, kernel, (1,), (64 * waves,), [on_a_line(1024), np.int32(n)], **options)
+        run(code, kernel, (1,), (64 * waves,), [out, np.int32(n)], **options)
         for n in (turns, 2 * turns)
     )
     return short.timing.between(long.timing, turns).cycles
-
-
-def on_a_line(count):
-    """Return float32 zeros that start a 128-byte line."""
-    memory = np.zeros(count + 32, np.float32)
-    return memory[-memory.ctypes.data % 128 // 4 :][:count]
 
 
 def cost(code, name, waves):
@@ -147,7 +143,7 @@ def together():
 
 
 def run_together(code, priority=0, extra=0, workgroups=1, **options):
-    out = on_a_line(512 * workgroups)
+    out = zeros_on_a_line((512 * workgroups,), np.float32)
     arguments = [out, np.int32(priority), np.int32(extra)]
     options = {"shared_mem": ALL_OF_LDS, **options}
     return run(code, "together", (workgroups,), (512,), arguments, timing=True, **options)
