@@ -114,8 +114,8 @@ struct RowBlock {
     barrier();
 
     kv.template request_k<slot>();
-    // Over the latency of these reads runs the vote. Not all of V: that would spill at D = 128.
-    constexpr int early = min(Kv::v_fragments, 8);
+    // Over the latency of these reads runs the vote. Not all of V with four blocks of columns: that would spill.
+    constexpr int early = T::d_tiles < 4 ? Kv::v_fragments : 8;
     kv.template read_v<slot + T::ring - 1, 0, early>();
     mask_and_anchor<slot>(key);
     kv.template read_v<slot + T::ring - 1, early, Kv::v_fragments>();
