@@ -19,24 +19,17 @@ from rocke_cupy.emulator.mutate import Wait, mutate, mutations
 BY_TITLE = {k.title: k for k in KERNELS}
 ROCM = ("7.0", "7.14")
 
-HARMLESS = {
-    "scheduling fence before the barrier",
-    "scheduling fence after the barrier",
-}
-"""Changes of the source that leave a right kernel; docs/mutation.md has the reasons."""
-
 
 def is_harmless(judge, outcome):
     """Tell whether a fault is one of those that docs/mutation.md explains."""
-    if outcome.change in HARMLESS:
-        return True
-    if judge.kernel.problems[0].case.head_dim <= 128:
-        return False
-    # The kernel for wide heads: reads that a later wait covers in time, and what only matters if
-    # the workgroup goes on with another item.
-    instructions = load(judge.code).instructions
-    last = max(i.index for i in instructions if i.mnemonic.startswith("ds_"))
-    return outcome.change.startswith("lgkmcnt") or outcome.index > last
+    spec = judge.kernel.problems[0].spec
+    if spec.head_size > 128:  # a later wait covers the reads of LDS in time
+        return outcome.change.startswith("lgkmcnt")
+    if spec.persistent and judge.rocm == "7.14":  # a branch always taken has waited for the query
+        code = load(judge.code).instructions
+        first_request = next(i.index for i in code if i.text.endswith(" lds"))
+        return outcome.change.startswith("vmcnt") and outcome.index < first_request
+    return False
 
 
 @pytest.fixture(scope="module")

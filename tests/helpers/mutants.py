@@ -1,6 +1,7 @@
 """Kernels to break, inputs that reach all of their code, and what counts as noticing a fault."""
 
 import functools
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,7 @@ from helpers.budget import budget, worst
 from helpers.emulated import spec_for
 from helpers.fences import Fenced
 from helpers.problems import DTYPES, Case, visible
-from helpers.source_mutations import SOURCE_KINDS, SOURCE_MUTATIONS
+from helpers.source_mutations import FENCE, SOURCE_KINDS, SOURCE_MUTATIONS
 from rocke_cupy import attention_dense_grid, build_attention_dense
 from rocke_cupy._block import compiled
 from rocke_cupy._checks import check_masks
@@ -180,7 +181,8 @@ class Kernel:
         return found
 
 
-SAME_CODE = "same code"
+SAME_CODE, SAME_ORDER = NO_FAULT = "same code", "same order"
+"""What a change of the source may come to: no fault in the code that could be noticed."""
 BINARY = "binary"
 KINDS = (BINARY, *SOURCE_KINDS)
 """Of mutants: waits weakened and barriers removed in the code object, and changes of the source."""
@@ -256,11 +258,17 @@ class Judge:
             if mutation.kind not in kinds or not mutation.applies(source.code):
                 continue
             code = mutation.compiled(source.code, source.options, self.rocm)
-            if CodeObject(code).text == CodeObject(self.code).text:
-                found = SAME_CODE
-            else:
-                found = self.noticed(code)
-            yield Outcome(mutation.kind, "source", mutation.title, found)
+            yield Outcome(
+                mutation.kind, "source", mutation.title, self._came_to(mutation.kind, code)
+            )
+
+    def _came_to(self, kind, code):
+        if CodeObject(code).text == CodeObject(self.code).text:
+            return SAME_CODE
+        found = self.noticed(code)
+        if not found and kind == FENCE and _order(code) == _order(self.code):
+            return SAME_ORDER  # and a register used before its wait would have been noticed
+        return found
 
     def _in_mode(self, code, memory, schedule):
         weak = ""
@@ -279,6 +287,22 @@ class Judge:
                     return "result"
                 weak = "bits"
         return weak
+
+
+_ORDERED = ("s_waitcnt", "s_barrier", "ds_", "buffer_", "global_")
+
+
+def _order(code):
+    """List what a fence orders: accesses to memory, waits and barriers.
+
+    Registers are left out; offsets and counts tell the accesses and the waits apart.
+    """
+    found = []
+    for instruction in load(code).instructions:
+        if instruction.mnemonic.startswith(_ORDERED):
+            words = re.split(r"[ ,]+", instruction.text)
+            found.append([words[0], *(w for w in words[1:] if re.match(r"offset|vmcnt|lgkm", w))])
+    return found
 
 
 def _same(a, b):
