@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 from helpers.kernels_to_break import KERNELS
-from helpers.mutants import MODES, Judge
+from helpers.mutants import MODES, SAME_CODE, SAME_ORDER, Judge
 from helpers.source_mutations import ADDRESS, SOURCE_MUTATIONS
 
 from rocke_cupy import build_attention_dense
@@ -45,7 +45,7 @@ def planted(judge, title):
     """Return what notices a fault of the source, by its title."""
     (mutation,) = (m for m in SOURCE_MUTATIONS if m.title == title)
     source = source_of(judge)
-    return judge.noticed(mutation.compiled(source.code, source.options))
+    return judge.came_to(mutation.kind, mutation.compiled(source.code, source.options))
 
 
 class TestNamedFaults:
@@ -174,6 +174,10 @@ class TestJudge:
 
     def test_another_rounding(self, judge):
         assert judge.noticed(self.broken(judge, "0.9999f")) == "bits"
+
+    def test_a_fence_without_which_the_order_is_the_same(self, judge):
+        assert planted(judge, "memory fence before the barrier") == SAME_CODE
+        assert planted(judge, "scheduling fence before the barrier") == SAME_ORDER
 
     def test_the_problems_reach_all_waits_and_barriers(self, judge):
         program = load(judge.code)

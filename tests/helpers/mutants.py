@@ -259,10 +259,11 @@ class Judge:
                 continue
             code = mutation.compiled(source.code, source.options, self.rocm)
             yield Outcome(
-                mutation.kind, "source", mutation.title, self._came_to(mutation.kind, code)
+                mutation.kind, "source", mutation.title, self.came_to(mutation.kind, code)
             )
 
-    def _came_to(self, kind, code):
+    def came_to(self, kind, code):
+        """Return how the code of a changed source is noticed, or why there is no fault in it."""
         if CodeObject(code).text == CodeObject(self.code).text:
             return SAME_CODE
         found = self.noticed(code)
