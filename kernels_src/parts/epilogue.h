@@ -1,6 +1,7 @@
 // Divides by the row sum and stores the rows that exist.
 #pragma once
 #include "common/arguments.h"
+#include "parts/key_range.h"
 #include "parts/online_softmax.h"
 #include "parts/query_rows.h"
 
@@ -10,9 +11,15 @@ template <class V>
 __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s, const WorkItem& item, QueryRow row, int half,
                                            const f32x16 (&o)[Tiling<V>::d_tiles], const OnlineSoftmax<V>& softmax) {
   using Out = typename Choose<V::float32_out, float, Element<V>>::type;
-  const float row_sum = softmax.row_sum();
+  float row_sum = softmax.row_sum();
   if (!row.exists) return;
   const Shape& shape = a.shape;
+  // Scores that are all -inf sum to 0, as no scores do, yet are 0/0. Which it is, is read anew: kept over the loop it spills. A
+  // part of the keys leaves it to the others.
+  if (!V::split_kv && row_sum == 0) {
+    const KeyBounds keys = visible_keys<V>(shape, find_sequence<V>(a, item.batch), row.token);
+    if (keys.first <= keys.last) row_sum = __builtin_nanf("");
+  }
   const int64 token = s.q_token + row.token;
   if (a.lse != nullptr && half == 0)
     a.lse[item.split * shape.lse_split + s.batch * shape.lse_batch + row.head * shape.lse_head + token] =

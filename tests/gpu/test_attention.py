@@ -164,6 +164,19 @@ def test_nan_that_a_row_sees_shows_in_it(cp, rng, name):
         assert np.isfinite(np.delete(rows, 66, axis=0)).all()
 
 
+def test_a_row_whose_scores_are_all_minus_infinity_is_nan_not_empty(cp, rng):
+    q, k, v = (random(rng, 1, 70, 1, 64) for _ in "qkv")
+    q[..., 0] = np.abs(q[..., 0]) + 1
+    k[:, :3, :, 0] = -np.inf
+    arrays = [cp.asarray(a) for a in (q, k, v)]
+    out, lse = rocke_cupy.attention(*arrays, causal=True, return_lse=True)
+    rows, sums = cp.asnumpy(out)[0, :, 0].astype(np.float32), cp.asnumpy(lse)[0, 0]
+    assert np.isnan(rows[:3]).all()
+    assert np.isnan(sums[:3]).all()
+    assert np.isfinite(rows[3:]).all()
+    assert np.isfinite(sums[3:]).all()
+
+
 def test_a_view_at_an_odd_offset_finds_its_own_plan(cp, rng):
     buffer = cp.asarray(random(rng, 1, 40, 2, 72))
     k = cp.asarray(random(rng, 1, 40, 2, 64))
