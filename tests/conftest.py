@@ -1,11 +1,19 @@
 """What all tests share: a generator that repeats, and the GPU, virtual or real, if there is one."""
 
+import signal
 import zlib
 
 import numpy as np
 import pytest
 
 from rocke_cupy._config import _last_words
+
+
+def pytest_configure():
+    # A shell starts what it puts in the background with Ctrl-C ignored, which children inherit:
+    # those that tests interrupt would go on.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
