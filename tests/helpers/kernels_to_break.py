@@ -16,11 +16,11 @@ def _kernel(title, *cases, packed=None, **fields):
         # Here the keys end before the diagonal does.
         short = dict(seqlen_q=100, seqlen_kv=70, alignment="top_left", amplitude=1)
         problems.append(Problem(dataclasses.replace(cases[0], **short), fields=fields))
-    # Without LSE the code goes another way around its store; lengths are loaded if they are given.
-    # And at amplitude 1 every key counts.
+    # Without LSE the code goes another way around its store; lengths are loaded if they are given,
+    # and once more for rows without keys. And at amplitude 1 every key counts.
     plain = dataclasses.replace(cases[0], amplitude=1)
     if not packed and not plain.kv_lens:
-        plain = dataclasses.replace(plain, kv_lens=(plain.seqlen_kv - 9,) * plain.batch)
+        plain = dataclasses.replace(plain, batch=2, kv_lens=(plain.seqlen_kv - 9, 0))
     problems.append(Problem(plain, packed, with_lse=False, fields=fields))
     return Kernel(title, tuple(problems))
 
