@@ -50,7 +50,7 @@ KERNELS = (
     _kernel(
         "d64 bf16 causal, packed sequences",
         Case(433, 903, 2, 1, amplitude=8, causal=True),
-        packed=Packed((70, 0, 300, 60), (400, 100, 333, 70)),
+        packed=Packed((70, 0, 300, 60), (400, 100, 333, 40)),
     ),
     _kernel(
         "d64 bf16 causal, persistent",
