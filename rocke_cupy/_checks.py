@@ -118,11 +118,6 @@ def check_layout(layout: Any) -> None:
         raise ValueError(f"layout={layout!r} must be one of {', '.join(map(repr, LAYOUTS))}")
 
 
-def other_layout(layout: str) -> str:
-    """Return the layout that ``layout`` may have been mistaken for."""
-    return LAYOUTS[1 - LAYOUTS.index(layout)]
-
-
 def axes_of(layout: str) -> tuple[int, int, int, int]:
     """Return which axis of an array is the batch, the token, the head and the head dim."""
     return (0, 1, 2, 3) if layout == "bshd" else (0, 2, 1, 3)
@@ -189,7 +184,7 @@ def _layout_hint(q: tuple[int, ...], k: tuple[int, ...], layout: str | None) -> 
     """Return what to add to a sentence about heads if those of the other layout would fit."""
     if layout is None:
         return ""
-    other = other_layout(layout)
+    other = LAYOUTS[1 - LAYOUTS.index(layout)]
     head = axes_of(other)[2]
     if not _heads_fit(q[head], k[head]):
         return ""

@@ -2,9 +2,9 @@
 
 import hypothesis.strategies as st
 import pytest
-from helpers.gpu import assert_parity
+from helpers.gpu import assert_parity, same_cases
 from helpers.problems import Case
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 pytestmark = pytest.mark.gpu
 
@@ -34,14 +34,7 @@ def cases(draw):
     )
 
 
-# The same cases each time: a red run can be repeated. A fixture that only imports may be shared.
-@settings(
-    max_examples=150,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@same_cases(150)
 @given(case=cases())
 def test_within_the_error_budget(case, cp):
     assert_parity(case, cp)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from helpers.budget import budget, worst
 from helpers.fences import Fenced
-from helpers.gpu import random
+from helpers.gpu import random, same_cases
 from helpers.problems import visible
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 import rocke_cupy
 from rocke_cupy import _device
@@ -84,14 +84,7 @@ SOME = st.sampled_from((0, 0, 1, 2, 5, 31, 63, 64, 65, 130))
 WIDTH = st.sampled_from((-1, 0, 1, 5, 64, 10**6))
 
 
-# The same cases each time: a red run can be repeated. A fixture that only imports may be shared.
-@settings(
-    max_examples=20,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@same_cases(20)
 @given(
     lengths=st.lists(st.tuples(SOME, SOME), max_size=6),
     window=st.tuples(WIDTH, WIDTH),

@@ -2,6 +2,7 @@
 
 import ml_dtypes
 import numpy as np
+from hypothesis import HealthCheck, settings
 
 import rocke_cupy
 from helpers.budget import assert_within_budget
@@ -57,3 +58,17 @@ def run_spec(cp, case, **changes):
     assert result is out
     assert_within_budget(case, cp.asnumpy(out), cp.asnumpy(lse))
     return bits(out, cp)
+
+
+def same_cases(count):
+    """Draw so many random cases, the same each time: a red run can be repeated.
+
+    A fixture that only imports, as `cp` does, may be shared by them.
+    """
+    return settings(
+        max_examples=count,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )

@@ -71,6 +71,14 @@ class Case:
         )
 
 
+def with_options(base, options):
+    """Return a `Case` changed by those options that are fields of it, and the other options."""
+    names = {f.name for f in dataclasses.fields(base)}
+    fields = {name: value for name, value in options.items() if name in names}
+    others = {name: value for name, value in options.items() if name not in names}
+    return dataclasses.replace(base, **fields), others
+
+
 def visible(seqlen_q, length, seqlen_kv, causal, window, alignment):
     """Return which of ``seqlen_kv`` stored keys, ``length`` of them valid, each query sees."""
     i, j = np.arange(seqlen_q)[:, None], np.arange(seqlen_kv)[None, :]

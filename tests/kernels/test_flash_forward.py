@@ -12,7 +12,7 @@ import pytest
 from helpers.budget import assert_within_budget
 from helpers.compiled import assert_nothing_spilled, resources
 from helpers.emulated import attend, spec_for
-from helpers.problems import Case
+from helpers.problems import Case, with_options
 
 from rocke_cupy import build_attention_dense
 
@@ -51,14 +51,11 @@ EXCLUSIVE = [
     {"full", "window", "window without causal"},
 ]
 
-CASE_FIELDS = {f.name for f in dataclasses.fields(Case)}
-
 
 def problem(names, **changes):
     """Return the case and the spec's fields of some variants together."""
     options = {k: v for name in names for k, v in VARIANTS[name].items()}
-    fields = {k: options.pop(k) for k in list(options) if k in CASE_FIELDS}
-    return dataclasses.replace(BASE, **{**fields, **changes}), options
+    return with_options(BASE, {**options, **changes})
 
 
 def meet(pair):

@@ -11,7 +11,7 @@ import pytest
 from helpers.budget import assert_within_budget
 from helpers.compiled import assert_nothing_spilled, resources
 from helpers.emulated import attend, launch, spec_for
-from helpers.problems import DTYPES, Case
+from helpers.problems import DTYPES, Case, with_options
 
 from rocke_cupy import build_attention_dense
 
@@ -34,7 +34,6 @@ VARIANTS = {
     "wide": dict(wide_kv=True),
 }
 
-CASE_FIELDS = {f.name for f in dataclasses.fields(Case)}
 BASE = Case(140, 161, heads=4, kv_heads=2, batch=2, causal=True, head_dim=256)
 
 
@@ -55,9 +54,7 @@ BINARIES = [f"{name} on {rocm}" for name in VARIANTS for rocm in ROCM]
 @pytest.mark.parametrize("binary", half_slow(BINARIES, BINARIES[::3]))
 def test_variant(binary):
     name, rocm = binary.split(" on ")
-    options = dict(VARIANTS[name])
-    fields = {k: options.pop(k) for k in list(options) if k in CASE_FIELDS}
-    case = dataclasses.replace(BASE, **fields)
+    case, options = with_options(BASE, VARIANTS[name])
     source = build_attention_dense(spec_for(case, **options))
     assert_nothing_spilled(source, rocm)
     assert resources(source, rocm).allocated_vgprs <= 256
