@@ -99,8 +99,8 @@ def microseconds(call):
 def bare_launch(q, k, v, out):
     """Return a call that launches the same kernel with the same arguments by CuPy alone."""
     rocke_cupy.attention(q, k, v, causal=True, out=out)
-    (plan,) = _device.kept.plans.values()
-    launch = plan.launch
+    (repeat,) = _device.kept.calls.values()
+    launch = repeat.__self__.launch
     arguments = (
         q, k, v, out, launch.scale, None, None, None, None, launch.shape,
     )  # fmt: skip

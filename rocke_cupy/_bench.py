@@ -152,9 +152,10 @@ def _row(name: str, shape: Shape, microseconds: list[float]) -> Row:
 
 def model(shape: Shape, rocm: str) -> Row:
     """Return the modelled time of our kernel on one shape."""
-    from ._checks import UNLIMITED, Masks, Problem
-    from ._dtypes import BY_SHORT_NAME
     from ._grid_time import grid_time
+    from .rules.call import Problem
+    from .rules.dtypes import BY_SHORT_NAME
+    from .rules.masks import UNLIMITED, Masks
     from .select import select
 
     dtype = BY_SHORT_NAME["bf16"]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import importlib.metadata
-import operator
 import platform
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from . import _checks as checks
 from ._arch import device_arch
 from ._build import KernelSource, build
 from ._cache import cache_dir
 from ._rows import copy_kernel, merge_kernel
 from .dense import build_attention_dense
+from .rules.call import Problem, check_dense
+from .rules.numbers import check_flags, whole_number
+from .rules.options import Options
+from .rules.shapes import check_head_dim
 from .select import select, variants_of_shape
 
 
@@ -92,35 +95,17 @@ def _cupy() -> Any:
 
 
 def _problem(
-    head_dim: int, dtype: Any, causal: Any, window_size: Any, varlen: bool, compute_dtype: Any
-) -> checks.Problem:
-    checks.check_flags(varlen=varlen)
-    like = np.zeros((1, 1, 1, _head_dim(head_dim)), _dtype(dtype))
-    checks.check_shapes(like, like, like, "bshd")
-    return checks.Problem(
-        batch=1,
-        seqlen_q=1,
-        seqlen_kv=1,
-        num_query_heads=1,
-        num_kv_heads=1,
-        head_dim=head_dim,
-        dtype=like.dtype,
-        compute_dtype=checks.check_dtypes(like, like, like, compute_dtype, oracle=False),
-        scale=1.0,
-        masks=checks.check_masks(causal, window_size, "bottom_right"),
-        varlen=varlen,
-    )
-
-
-def _head_dim(head_dim: Any) -> int:
+    head_dim: Any, dtype: Any, causal: Any, window_size: Any, varlen: Any, compute_dtype: Any
+) -> Problem:
+    check_flags(varlen=varlen)
     message = f"head_dim={head_dim!r} must be a whole number, not negative"
-    try:
-        number = operator.index(head_dim)
-    except TypeError:
-        raise TypeError(message) from None
-    if number < 0:
+    columns = whole_number(head_dim, message)
+    if columns < 0:
         raise ValueError(message)
-    return number
+    check_head_dim(columns, f"head_dim={columns} is a head dim of {columns}")
+    like = np.zeros((1, 1, 1, columns), _dtype(dtype))
+    options = Options(causal=causal, window_size=window_size, compute_dtype=compute_dtype)
+    return replace(check_dense(like, like, like, None, None, options).problem, varlen=varlen)
 
 
 def _dtype(dtype: Any) -> np.dtype:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ._block import TILE, run_block
-from ._checks import UNLIMITED
 from .dense import attention_dense_grid
 from .emulator.timing import constants
+from .rules.masks import UNLIMITED
 from .spec import BLOCK_M, AttentionDenseSpec
 
 
@@ -36,7 +36,7 @@ def work_items(spec: AttentionDenseSpec) -> WorkItems:
     group = 1 if spec.pack_gqa else spec.num_queries_per_kv
     number = np.arange(spec.num_work_items)
     order = spec.resolved_work_order
-    causal = _right(spec) < UNLIMITED
+    causal = spec.masks.right < UNLIMITED
     if order == "xcd":
         rest, split = _split_off(_contiguous_on_xcds(number), spec.num_splits)
         rest, in_group = _split_off(rest, group)
@@ -57,12 +57,18 @@ def work_items(spec: AttentionDenseSpec) -> WorkItems:
         half = blocks // 2
         folded = np.where(block < half, block, blocks - 1 + half - block)
         return WorkItems(folded, kv_head * group + in_group, batch, split)
-    plane = rest
-    rest, head = _split_off(plane, heads)
+    rest, head = _split_off(rest, heads)
     split, block = _split_off(rest, blocks)
     if order == "interleave" and causal:
-        block = np.where(plane % 2 == 1, blocks - 1 - block, block)
+        block = np.where(head % 2 == 1, blocks - 1 - block, block)
     return WorkItems(block, head, batch, split)
+
+
+def visible_keys(spec: AttentionDenseSpec, token: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the last key that each query token sees; none if last < first."""
+    masks = spec.masks
+    at = token + (0 if masks.top_left else spec.seqlen_kv - spec.seqlen_q)
+    return np.maximum(0, at - masks.left), np.minimum(spec.seqlen_kv - 1, at + masks.right)
 
 
 def visited_tiles(spec: AttentionDenseSpec, items: WorkItems) -> np.ndarray:
@@ -74,21 +80,21 @@ def visited_tiles(spec: AttentionDenseSpec, items: WorkItems) -> np.ndarray:
     rows = spec.seqlen_q * group
     first_row = items.query_block * BLOCK_M
     last_row = np.minimum(first_row + BLOCK_M, rows) - 1
-    diagonal = 0 if spec.causal_alignment == "top_left" else spec.seqlen_kv - spec.seqlen_q
-    left = spec.sliding_window - 1 if spec.sliding_window else UNLIMITED
-    first_key = np.maximum(0, first_row // group + diagonal - left)
-    last_key = np.minimum(spec.seqlen_kv - 1, last_row // group + diagonal + _right(spec))
+    first_key, _ = visible_keys(spec, first_row // group)
+    _, last_key = visible_keys(spec, last_row // group)
     first_tile = first_key // TILE
     end_tile = np.where(last_key < first_key, first_tile, last_key // TILE + 1)
-    share = -(-(end_tile - first_tile) // spec.num_splits)
+    if spec.num_splits == 1:
+        return end_tile - first_tile
+    turn = 2 * spec.block_n // TILE
+    turns = _ceil_div(end_tile - first_tile, turn)
+    share = _ceil_div(turns, spec.num_splits) * turn
     start = first_tile + items.split * share
     return np.maximum(np.minimum(end_tile, start + share) - start, 0)
 
 
-def _right(spec: AttentionDenseSpec) -> int:
-    if spec.causal:
-        return 0
-    return UNLIMITED if spec.window_right < 0 else spec.window_right
+def _ceil_div(number: np.ndarray, size: int) -> np.ndarray:
+    return -(-number // size)
 
 
 def _split_off(number: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -137,7 +143,7 @@ def block_cost(spec: AttentionDenseSpec, rocm: str) -> BlockCost:
     for count in tiles.tolist():
         keys = count * TILE
         left = max(keys - BLOCK_M, 1) if spec.sliding_window else UNLIMITED
-        right = 0 if _right(spec) < UNLIMITED else UNLIMITED
+        right = 0 if spec.masks.right < UNLIMITED else UNLIMITED
         report = run_block(spec, keys, rocm=rocm, window=(left, right), races=False, timing=True)
         assert report.timing
         timings.append(report.timing)
@@ -215,11 +221,7 @@ def operations(spec: AttentionDenseSpec) -> float:
     if spec.causal and not spec.sliding_window:
         pairs /= 2
     elif spec.sliding_window or spec.window_right >= 0:
-        row = np.arange(spec.seqlen_q)
-        diagonal = 0 if spec.causal_alignment == "top_left" else spec.seqlen_kv - spec.seqlen_q
-        left = spec.sliding_window - 1 if spec.sliding_window else UNLIMITED
-        first = np.maximum(0, row + diagonal - left)
-        last = np.minimum(spec.seqlen_kv - 1, row + diagonal + _right(spec))
+        first, last = visible_keys(spec, np.arange(spec.seqlen_q))
         pairs = float(np.maximum(last - first + 1, 0).sum())
     return 4.0 * spec.batch * spec.num_query_heads * pairs * spec.head_size
 

@@ -7,30 +7,21 @@ values: a repeated call looks its plan up, exchanges the pointers and launches.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from . import _checks as checks
 from ._build import build
+from ._device_lengths import DeviceLengths
 from ._launch import PreparedLaunch, element_strides, pack_shape
 from ._steps import Layout
 from .dense import attention_dense_block, attention_dense_grid, build_attention_dense
+from .rules.arrays import check_overlap
+from .rules.call import Problem
+from .rules.shapes import Axes
 from .spec import AttentionDenseSpec
 
 _FLOAT32 = np.dtype(np.float32)
-
-
-class Axes(NamedTuple):
-    """Which axes of an array are the batch, the token and the head; -1: there is none."""
-
-    batch: int
-    token: int
-    head: int
-
-
-DENSE_AXES = {layout: Axes(*checks.axes_of(layout)[:3]) for layout in checks.LAYOUTS}
-PACKED_AXES = Axes(-1, 0, 1)
 
 
 class Plan:
@@ -49,7 +40,7 @@ class Plan:
 
     def __init__(
         self,
-        problem: checks.Problem,
+        problem: Problem,
         spec: AttentionDenseSpec,
         axes: Axes,
         layouts: Mapping[str, Layout],
@@ -60,9 +51,8 @@ class Plan:
         out = layouts["out"]
         tokens = out.shape[axes.token]
         self.device_id = device_id
-        self.batch, self.seqlen_kv = problem.batch, problem.seqlen_kv
         self.out_shape, self.out_dtype = out.shape, out.dtype
-        self.lse_shape = lse_shape(out.shape, axes) if return_lse else None
+        self.lse_shape = axes.lse_shape(out.shape) if return_lse else None
         self._cupy = cupy_calls()
         self._apart = distances(layouts)
         grid = attention_dense_grid(spec)
@@ -92,34 +82,38 @@ class Plan:
         q: Any,
         k: Any,
         v: Any,
-        out: Any = None,
-        kv_lens: Any = None,
-        cu_seqlens_q: Any = None,
-        cu_seqlens_k: Any = None,
+        out: Any,
+        at_q: int,
+        at_k: int,
+        at_v: int,
+        lengths: DeviceLengths | None,
     ) -> Any:
         """Launch on the current stream; return out, and the LSE if the plan has one.
 
-        The lengths are int32 device arrays, contiguous. This is what a repeated call costs, so
-        it does nothing that a plan could hold.
+        This is what a repeated call costs, so it does nothing that a plan could hold. The
+        addresses of q, k and v are the caller's who has just read them.
         """
         current_device, device, empty = self._cupy
         if current_device() != self.device_id:
             with device(self.device_id):
-                return self.run(q, k, v, out, kv_lens, cu_seqlens_q, cu_seqlens_k)
-        at_q, at_k, at_v = q.data.ptr, k.data.ptr, v.data.ptr
+                return self.run(q, k, v, out, at_q, at_k, at_v, lengths)
         if out is None:
             out = empty(self.out_shape, self.out_dtype)
             at_out = out.data.ptr
         else:
             at_out = out.data.ptr
             if near(self._apart, at_out, at_q, at_k, at_v):
-                checks.check_overlap(out, q=q, k=k, v=v)
-        lse = None if self.lse_shape is None else empty(self.lse_shape, _FLOAT32)
-        self.launch(
-            at_q, at_k, at_v, at_out, address(cu_seqlens_q), address(cu_seqlens_k),
-            address(kv_lens), address(lse),
-        )  # fmt: skip
-        return out if lse is None else (out, lse)
+                check_overlap(out, q=q, k=k, v=v)
+        if lengths is None:
+            at_lens = at_starts_q = at_starts_k = 0
+        else:
+            at_lens, at_starts_q, at_starts_k = map(address, lengths)
+        if self.lse_shape is None:
+            self.launch(at_q, at_k, at_v, at_out, at_starts_q, at_starts_k, at_lens, 0)
+            return out
+        lse = empty(self.lse_shape, _FLOAT32)
+        self.launch(at_q, at_k, at_v, at_out, at_starts_q, at_starts_k, at_lens, lse.data.ptr)
+        return out, lse
 
 
 def address(array: Any) -> int:
@@ -132,12 +126,6 @@ def cupy_calls() -> tuple[Any, Any, Any]:
     import cupy
 
     return cupy.cuda.runtime.getDevice, cupy.cuda.Device, cupy.ndarray
-
-
-def lse_shape(out_shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
-    """Return the shape of the LSE that goes with a result."""
-    per_head = (out_shape[axes.head], out_shape[axes.token])
-    return per_head if axes.batch < 0 else (out_shape[axes.batch], *per_head)
 
 
 Distances = tuple[int, int, int, int, int, int]

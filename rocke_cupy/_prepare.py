@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from . import _checks as checks
-from ._plan import Axes, Plan, address, cupy_calls, distances, lse_shape, near
+from ._device_lengths import DeviceLengths
+from ._plan import Plan, address, cupy_calls, distances, near
 from ._steps import Copy, Layout, Merge
+from .rules.arrays import check_overlap
+from .rules.call import Problem
+from .rules.shapes import Axes
 from .select import select
 from .spec import AttentionDenseSpec
 
@@ -29,7 +32,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def prepare(
-    problem: checks.Problem,
+    problem: Problem,
     axes: Axes,
     q: Any,
     k: Any,
@@ -37,7 +40,7 @@ def prepare(
     out: Any,
     *,
     return_lse: bool,
-) -> Plan | SteppedPlan:
+) -> AnyPlan:
     """Choose the kernel for a problem with at least one output element and bind its arguments.
 
     ``out`` is None for a fresh, contiguous result.
@@ -58,7 +61,7 @@ def prepare(
 
 
 def bind(
-    problem: checks.Problem,
+    problem: Problem,
     spec: AttentionDenseSpec,
     axes: Axes,
     layouts: Mapping[str, Layout],
@@ -66,7 +69,7 @@ def bind(
     device_id: int,
     *,
     return_lse: bool,
-) -> Plan | SteppedPlan:
+) -> AnyPlan:
     """Return the plan of a spec for arrays of ``layouts``, which are copied to those of ``fit``."""
     split = spec.num_splits > 1
     if split:
@@ -93,13 +96,12 @@ class SteppedPlan:
         return_lse: bool,
     ) -> None:
         self.device_id = plan.device_id
-        self.batch, self.seqlen_kv = plan.batch, plan.seqlen_kv
         self._plan, self._splits = plan, splits
         self._cupy = cupy_calls()
         self._apart = distances(layouts)
         out, kernel_out = layouts["out"], fit["out"]
         self._out = out
-        self._lse_shape = lse_shape(out.shape, axes)
+        self._lse_shape = axes.lse_shape(out.shape)
         self._return_lse = return_lse
         self._before = {
             name: (_memory(fit[name]), Copy(layouts[name], _memory(fit[name]), self.device_id))
@@ -119,25 +121,25 @@ class SteppedPlan:
         q: Any,
         k: Any,
         v: Any,
-        out: Any = None,
-        kv_lens: Any = None,
-        cu_seqlens_q: Any = None,
-        cu_seqlens_k: Any = None,
+        out: Any,
+        at_q: int,
+        at_k: int,
+        at_v: int,
+        lengths: DeviceLengths | None,
     ) -> Any:
         """Launch all steps on the current stream, as `Plan.run`."""
         current_device, device, empty = self._cupy
         if current_device() != self.device_id:
             with device(self.device_id):
-                return self.run(q, k, v, out, kv_lens, cu_seqlens_q, cu_seqlens_k)
+                return self.run(q, k, v, out, at_q, at_k, at_v, lengths)
         if out is None:
             out = empty(self._out.shape, self._out.dtype)
-        elif near(self._apart, address(out), address(q), address(k), address(v)):
-            checks.check_overlap(out, q=q, k=k, v=v)
+        elif near(self._apart, address(out), at_q, at_k, at_v):
+            check_overlap(out, q=q, k=k, v=v)
         q, k, v = (
             self._packed_input(name, array) for name, array in zip("qkv", (q, k, v), strict=True)
         )
         lse = empty(self._lse_shape, _FLOAT32) if self._return_lse else None
-        lengths = (address(cu_seqlens_q), address(cu_seqlens_k), address(kv_lens))
         if isinstance(self._after, Merge):
             self._run_splits(self._after, q, k, v, out, lse, lengths)
         elif self._after is None:
@@ -149,9 +151,10 @@ class SteppedPlan:
         return (out, lse) if self._return_lse else out
 
     def _launch(
-        self, q: Any, k: Any, v: Any, out: Any, lse: Any, lengths: tuple[int, int, int]
+        self, q: Any, k: Any, v: Any, out: Any, lse: Any, lengths: DeviceLengths | None
     ) -> None:
-        self._plan.launch(address(q), address(k), address(v), address(out), *lengths, address(lse))
+        kv_lens, starts_q, starts_k = lengths or (None, None, None)
+        self._plan.launch(*map(address, (q, k, v, out, starts_q, starts_k, kv_lens, lse)))
 
     def _packed_input(self, name: str, array: Any) -> Any:
         if name not in self._before:
@@ -169,13 +172,16 @@ class SteppedPlan:
         v: Any,
         out: Any,
         lse: Any,
-        lengths: tuple[int, int, int],
+        lengths: DeviceLengths | None,
     ) -> None:
         empty = self._cupy[2]
         outs = empty((self._splits, *self._kernel_out.shape), _FLOAT32)
         lses = empty((self._splits, *self._lse_shape), _FLOAT32)
         self._launch(q, k, v, outs, lses, lengths)
         merge.run(_addresses(outs), _addresses(lses), out, lse)
+
+
+AnyPlan = Plan | SteppedPlan
 
 
 def why_not(name: str, layout: Layout, address: int, axes: Axes) -> str:
@@ -204,7 +210,7 @@ def why_not(name: str, layout: Layout, address: int, axes: Axes) -> str:
     return ""
 
 
-def _packed(name: str, layout: Layout, axes: Axes, problem: checks.Problem) -> Layout:
+def _packed(name: str, layout: Layout, axes: Axes, problem: Problem) -> Layout:
     """Return the layout that an array is copied to or from: contiguous, its head dim padded."""
     shape = [*layout.shape[:-1], -(-layout.shape[-1] // 8) * 8]
     if name == "out":

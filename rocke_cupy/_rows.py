@@ -14,8 +14,8 @@ import numpy as np
 
 from ._arch import COMPUTE_UNITS
 from ._build import OPTIONS, KernelSource
-from ._dtypes import BFLOAT16, FLOAT16
 from ._source import translation_unit
+from .rules.dtypes import BFLOAT16, FLOAT16
 
 ROW_STRIDES = np.dtype([("axis", np.int64, 3), ("column", np.int64)], align=True)
 ROW_COUNT = np.dtype([("count", np.int32, 3), ("tile_log2", np.int32)], align=True)

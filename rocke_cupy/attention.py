@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from . import _checks as checks
 from . import _device, reference
+from .rules.call import check_dense, check_packed
+from .rules.options import Options
 
 
 def attention(
@@ -102,26 +101,16 @@ def attention(
     >>> bool((out[:, -1] == full[:, -1]).all())
     True
     """
-    # True == 1 == 1.0 as keys, and a dtype equals all its names, but not for the checks: the
-    # classes tell them apart. They come first, since to compare scales of two may overflow.
-    flags = (
-        softmax_scale.__class__, causal.__class__, return_lse.__class__, check.__class__,
-        compute_dtype.__class__, softmax_scale, causal, kv_lens is None, causal_alignment, layout,
-        compute_dtype, return_lse,
+    options = (
+        softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
+        layout,
     )  # fmt: skip
-    key, plan = _device.find_plan(q, k, v, out, window_size, flags)
-    if plan is not None:
-        if kv_lens is not None:
-            kv_lens = _device.key_lengths(kv_lens, plan, out, check)
-        return plan.run(q, k, v, out, kv_lens)
-    run: Callable[..., Any] = reference.dense
-    if checks.check_library("out", q=q, k=k, v=v, out=out):
-        run = partial(_device.dense, key)
-    return run(
-        q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
-        kv_lens=kv_lens, causal_alignment=causal_alignment, layout=layout,
-        compute_dtype=compute_dtype, out=out, return_lse=return_lse, check=check,
-    )  # fmt: skip
+    result = _device.repeat(q, k, v, out, kv_lens, options)
+    if result is not None:
+        return result
+    given = Options(*options)
+    call = check_dense(q, k, v, out, kv_lens, given)
+    return _device.attend(call, given) if call.on_gpu else reference.attend(call)
 
 
 def attention_varlen(
@@ -186,12 +175,13 @@ def attention_varlen(
     >>> bool((out[4:] == alone[0]).all())
     True
     """
-    run: Callable[..., Any] = reference.packed
-    if checks.check_library("out", q=q, k=k, v=v, out=out):
-        run = _device.packed
-    return run(
-        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k,
-        softmax_scale=softmax_scale, causal=causal, window_size=window_size,
-        causal_alignment=causal_alignment, compute_dtype=compute_dtype, out=out,
-        return_lse=return_lse, check=check,
+    options = (
+        softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
+        None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
+    result = _device.repeat(q, k, v, out, (cu_seqlens_q, cu_seqlens_k), options)
+    if result is not None:
+        return result
+    given = Options(*options)
+    call = check_packed(q, k, v, out, cu_seqlens_q, cu_seqlens_k, given)
+    return _device.attend(call, given) if call.on_gpu else reference.attend(call)

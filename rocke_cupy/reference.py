@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from . import _checks as checks
-from . import _lengths as lengths
-from ._dtypes import WIDE
+from .rules.arrays import check_library
+from .rules.call import Call, Problem, check_dense, check_packed
+from .rules.dtypes import rounded
+from .rules.masks import Masks
+from .rules.options import Options
 
 __all__ = ["attention", "attention_varlen"]
 
@@ -62,11 +64,12 @@ def attention(
     array([[4., 5., 6., 7.],
            [4., 5., 6., 7.]])
     """
-    return dense(
-        q, k, v, softmax_scale=softmax_scale, causal=causal, window_size=window_size,
-        kv_lens=kv_lens, causal_alignment=causal_alignment, layout=layout,
-        compute_dtype=compute_dtype, out=out, return_lse=return_lse, check=check, oracle=True,
+    _require_numpy(q=q, k=k, v=v, out=out)
+    options = Options(
+        softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
+        layout,
     )  # fmt: skip
+    return attend(check_dense(q, k, v, out, kv_lens, options, oracle=True))
 
 
 def attention_varlen(
@@ -112,121 +115,50 @@ def attention_varlen(
            [2., 3.],
            [2., 3.]])
     """
-    return packed(
-        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k,
-        softmax_scale=softmax_scale, causal=causal, window_size=window_size,
-        causal_alignment=causal_alignment, compute_dtype=compute_dtype, out=out,
-        return_lse=return_lse, check=check, oracle=True,
+    _require_numpy(q=q, k=k, v=v, out=out)
+    options = Options(
+        softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
+        None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
+    return attend(check_packed(q, k, v, out, cu_seqlens_q, cu_seqlens_k, options, oracle=True))
 
 
-def dense(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    *,
-    softmax_scale: Any,
-    causal: Any,
-    window_size: Any,
-    kv_lens: Any,
-    causal_alignment: Any,
-    layout: Any,
-    compute_dtype: Any,
-    out: Any,
-    return_lse: Any,
-    check: Any,
-    oracle: bool = False,
-) -> Any:
-    """`attention`; unless `oracle`, with the GPU's rule for float32 and float64 inputs."""
-    _require_numpy("out", q=q, k=k, v=v, out=out)
-    checks.check_layout(layout)
-    checks.check_shapes(q, k, v, layout)
-    rounding = checks.check_dtypes(q, k, v, compute_dtype, oracle=oracle)
-    scale = checks.check_scale(softmax_scale, q.shape[-1])
-    masks = checks.check_masks(causal, window_size, causal_alignment)
-    checks.check_flags(return_lse=return_lse, check=check)
-    key_lengths = _key_lengths(kv_lens, k, layout, check)
-    out = _output(out, q, k=k, v=v, kv_lens=kv_lens)
-    queries, keys, values, results = (a.transpose(checks.axes_of(layout)) for a in (q, k, v, out))
-    batch, seqlen_q, heads, _ = queries.shape
-    lse = np.empty((batch, heads, seqlen_q), np.float32)
-    for b, length in enumerate(key_lengths):
-        _entry(
-            queries[b], keys[b, :length], values[b, :length], results[b], lse[b], scale, masks,
-            rounding,
-        )  # fmt: skip
-    return (out, lse) if return_lse else out
-
-
-def packed(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    *,
-    max_seqlen_q: Any,
-    max_seqlen_k: Any,
-    softmax_scale: Any,
-    causal: Any,
-    window_size: Any,
-    causal_alignment: Any,
-    compute_dtype: Any,
-    out: Any,
-    return_lse: Any,
-    check: Any,
-    oracle: bool = False,
-) -> Any:
-    """`attention_varlen`; unless `oracle`, with the GPU's rule for float32 and float64 inputs."""
-    _require_numpy("out", q=q, k=k, v=v, out=out)
-    checks.check_shapes(q, k, v, None)
-    rounding = checks.check_dtypes(q, k, v, compute_dtype, oracle=oracle)
-    scale = checks.check_scale(softmax_scale, q.shape[-1])
-    masks = checks.check_masks(causal, window_size, causal_alignment)
-    checks.check_flags(return_lse=return_lse, check=check)
-    starts_q = lengths.length_array("cu_seqlens_q", cu_seqlens_q)
-    starts_k = lengths.length_array("cu_seqlens_k", cu_seqlens_k)
-    _require_numpy(q=q, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k)
-    lengths.check_packing(starts_q, starts_k)
-    longest = lengths.check_max_seqlens(max_seqlen_q, max_seqlen_k)
-    if check:
-        lengths.check_packed_values(starts_q, starts_k, q.shape[0], k.shape[0], longest)
-    out = _output(out, q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
-    lse = np.full((q.shape[1], q.shape[0]), -np.inf, np.float32)
-    out[starts_q[-1] :] = 0
-    for i in range(len(starts_q) - 1):
-        rows = slice(starts_q[i], starts_q[i + 1])
-        columns = slice(starts_k[i], starts_k[i + 1])
-        _entry(q[rows], k[columns], v[columns], out[rows], lse[:, rows], scale, masks, rounding)
-    return (out, lse) if return_lse else out
-
-
-def _require_numpy(*optional: str, **arrays: Any) -> None:
-    if checks.check_library(*optional, **arrays):
+def _require_numpy(**arrays: Any) -> None:
+    if check_library("out", **arrays):
         raise TypeError(
             "rocke_cupy.reference takes NumPy arrays; rocke_cupy.attention takes CuPy's"
         )
 
 
-def _key_lengths(kv_lens: Any, k: np.ndarray, layout: str, check: bool) -> list[int]:
-    batch, seqlen_kv = k.shape[0], k.shape[checks.axes_of(layout)[1]]
-    if kv_lens is None:
-        return [seqlen_kv] * batch
-    given = lengths.length_array("kv_lens", kv_lens)
-    _require_numpy(k=k, kv_lens=given)
-    lengths.check_length_array("kv_lens", given, batch, "one length a batch entry")
-    if check:
-        lengths.check_kv_lens(given, seqlen_kv)
-    return [int(length) for length in given]
+def attend(call: Call) -> Any:
+    """Carry out a checked call on NumPy arrays."""
+    out = np.empty(call.q.shape, call.q.dtype) if call.out is None else call.out
+    lse = np.full(call.axes.lse_shape(call.q.shape), -np.inf, np.float32)
+    # What overflows or is NaN in the inputs belongs in the result, and what underflows is 0 in it:
+    # neither is an error of the caller's, whatever he set NumPy to do.
+    with np.errstate(all="ignore"):
+        if call.problem.varlen:
+            _attend_packed(call, out, lse)
+        else:
+            _attend_dense(call, out, lse)
+    return (out, lse) if call.return_lse else out
 
 
-def _output(out: Any, q: np.ndarray, **inputs: Any) -> np.ndarray:
-    if out is None:
-        return np.empty(q.shape, q.dtype)
-    checks.check_out(out, q)
-    arrays = {name: a for name, a in inputs.items() if isinstance(a, np.ndarray)}
-    checks.check_overlap(out, q=q, **arrays)
-    return out
+def _attend_dense(call: Call, out: np.ndarray, lse: np.ndarray) -> None:
+    order = (*call.axes, 3)
+    q, k, v, results = (a.transpose(order) for a in (call.q, call.k, call.v, out))
+    lengths = call.lengths.given.get("kv_lens", [k.shape[1]] * k.shape[0])
+    for b, length in enumerate(int(n) for n in lengths):
+        _entry(q[b], k[b, :length], v[b, :length], results[b], lse[b], call.problem)
+
+
+def _attend_packed(call: Call, out: np.ndarray, lse: np.ndarray) -> None:
+    starts_q, starts_k = call.lengths.given.values()
+    out[starts_q[-1] :] = 0
+    for i in range(call.lengths.entries):
+        rows = slice(starts_q[i], starts_q[i + 1])
+        keys = slice(starts_k[i], starts_k[i + 1])
+        _entry(call.q[rows], call.k[keys], call.v[keys], out[rows], lse[:, rows], call.problem)
 
 
 def _entry(
@@ -235,9 +167,7 @@ def _entry(
     v: np.ndarray,
     out: np.ndarray,
     lse: np.ndarray,
-    scale: float,
-    masks: checks.Masks,
-    rounding: np.dtype,
+    problem: Problem,
 ) -> None:
     """Compute one batch entry: q (Sq, Hq, D), k and v (Skv, Hkv, D) into out and lse (Hq, Sq)."""
     if not q.size:
@@ -245,18 +175,11 @@ def _entry(
     group = q.shape[1] // k.shape[1]
     for head in range(k.shape[1]):
         heads = slice(head * group, (head + 1) * group)
-        _head(
-            _wide(q[:, heads], rounding), _wide(k[:, head], rounding), _wide(v[:, head], rounding),
-            out[:, heads], lse[heads], scale, masks,
-        )  # fmt: skip
-
-
-def _wide(array: np.ndarray, rounding: np.dtype) -> np.ndarray:
-    """Return the array in float64, rounded to ``rounding`` first."""
-    if array.dtype in WIDE and rounding != array.dtype:
-        with np.errstate(over="ignore"):
-            array = array.astype(rounding)
-    return array.astype(np.float64)
+        queries, keys, values = (
+            rounded(a, problem.compute_dtype).astype(np.float64)
+            for a in (q[:, heads], k[:, head], v[:, head])
+        )
+        _head(queries, keys, values, out[:, heads], lse[heads], problem.scale, problem.masks)
 
 
 def _head(
@@ -266,7 +189,7 @@ def _head(
     out: np.ndarray,
     lse: np.ndarray,
     scale: float,
-    masks: checks.Masks,
+    masks: Masks,
 ) -> None:
     """Compute the query heads q (Sq, G, D) of one kv head k, v (Skv, D), some rows at a time."""
     rows_at_once = max(1, _SCORES_AT_ONCE // max(1, q.shape[1] * len(k)))
@@ -280,7 +203,8 @@ def _head(
         hidden = (keys > positions[:, None] + masks.right) | (
             keys < positions[:, None] - masks.left
         )
-        out[block], lse[:, block] = _rows(q[block], k[keys], v[keys], scale, hidden)
+        result, lse[:, block] = _rows(q[block], k[keys], v[keys], scale, hidden)
+        out[block] = rounded(result, out.dtype)
 
 
 def _rows(
@@ -288,18 +212,17 @@ def _rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Attend from q (R, G, D) to k, v (N, D), less the ``hidden`` (R, N): out and lse (G, R)."""
     sees_none = hidden.all(axis=-1)
-    # NaN and Inf in the inputs belong in the result; NumPy need not warn of them.
-    with np.errstate(invalid="ignore", over="ignore"):
-        scores = np.moveaxis(q, 1, 0) @ k.T * scale
-        scores[:, hidden] = -np.inf
-        scores[:, sees_none] = 0
-        top = scores.max(axis=-1, initial=-np.inf, keepdims=True)
-        top[:, sees_none] = 0
-        weights = np.exp(scores - top)
-        total = weights.sum(axis=-1, keepdims=True)
-        total[:, sees_none] = 1
-        out = weights @ v / total
-        lse = (top + np.log(total))[..., 0].astype(np.float32)
+    scores = np.moveaxis(q, 1, 0) @ k.T * scale
+    scores[:, hidden] = -np.inf
+    scores[:, sees_none] = 0
+    top = scores.max(axis=-1, initial=-np.inf, keepdims=True)
+    top[:, sees_none] = 0
+    weights = np.exp(scores - top)
+    total = weights.sum(axis=-1, keepdims=True)
+    total[:, sees_none] = 1
+    # Divided first: the mean of finite numbers is finite, their sum need not be.
+    out = weights / total @ v
+    lse = (top + np.log(total))[..., 0].astype(np.float32)
     out[:, sees_none] = 0
     lse[:, sees_none] = -np.inf
     return np.moveaxis(out, 0, 1), lse

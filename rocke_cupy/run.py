@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _checks as checks
-from . import _device as device
-from . import _lengths as lengths
 from ._arch import ARCH
-from ._plan import DENSE_AXES, PACKED_AXES
-from ._prepare import bind, why_not
+from ._device_lengths import on_device, rows_to_launch
+from ._prepare import AnyPlan, bind, why_not
 from ._steps import Layout
 from .dense import supports_attention_dense
+from .rules.arrays import check_devices, check_library, check_out_memory
+from .rules.call import Problem
+from .rules.dtypes import FLOAT32
+from .rules.lengths import Lengths, check_key_lengths, check_packing
+from .rules.numbers import check_flags, check_scale
+from .rules.shapes import DENSE_AXES, PACKED_AXES
 from .spec import AttentionDenseSpec
 
 
@@ -82,26 +85,22 @@ def run_attention_dense(
     supported, why = supports_attention_dense(spec, arch=arch)
     if not supported:
         raise NotImplementedError(f"no kernel for this spec: {why}")
-    if not checks.check_library(q=q, k=k, v=v, out=out):
+    if not check_library(q=q, k=k, v=v, out=out):
         raise TypeError("q must be a cupy.ndarray: rocke_cupy.attention takes NumPy arrays")
-    checks.check_devices(q=q, k=k, v=v, out=out)
-    checks.check_flags(return_lse=return_lse, check=check)
+    check_devices(q=q, k=k, v=v, out=out)
+    check_flags(return_lse=return_lse, check=check)
     _check_arrays(spec, q, k, v, out)
-    boundaries = _boundaries(spec, cu_seqlens_q, cu_seqlens_kv)
-    if (kv_lens is not None) != spec.key_lengths:
-        raise ValueError(
-            f"kv_lens must be given if and only if spec.key_lengths, which is {spec.key_lengths}"
-        )
-    rows = spec.seqlen_q
-    if boundaries:
-        rows = _check_boundaries(spec, boundaries, q.shape[0], k.shape[0], check)
-    plan = _plan(spec, rows, q, k, v, out, scale, return_lse)
-    if kv_lens is not None:
-        kv_lens = device.key_lengths(kv_lens, plan, out, check)
-    starts = [
-        device.on_device(a, None, plan.device_id, name, out) for name, a in boundaries.items()
-    ]
-    return plan.run(q, k, v, out, kv_lens, *starts)
+    lengths = _check_lengths(
+        spec, {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_kv": cu_seqlens_kv}, kv_lens,
+        q=q, out=out, tokens=(q.shape[0], k.shape[0]), check=check,
+    )  # fmt: skip
+    if spec.varlen:
+        # The rows past the last sequence are an entry too; see find_sequence in the kernel.
+        rows = rows_to_launch(lengths, q.shape[0])
+        spec = spec.replace(batch=spec.batch + 1, seqlen_q=rows, ragged=True)
+    plan = _plan(spec, q, k, v, out, check_scale(scale, spec.head_size, "scale"), return_lse)
+    on_gpu = on_device(lengths, plan.device_id)
+    return plan.run(q, k, v, out, q.data.ptr, k.data.ptr, v.data.ptr, on_gpu)
 
 
 def _check_arrays(spec: AttentionDenseSpec, q: Any, k: Any, v: Any, out: Any) -> None:
@@ -118,78 +117,65 @@ def _check_arrays(spec: AttentionDenseSpec, q: Any, k: Any, v: Any, out: Any) ->
             says = (("tokens", *tail)) if spec.varlen else (*lead, *tail)
             raise ValueError(f"{name}.shape={array.shape} must be {says}, as the spec says")
         wide = name == "out" and spec.float32_out
-        dtype = checks.FLOAT32 if wide else spec.dtype_ir
+        dtype = FLOAT32 if wide else spec.dtype_ir
         if array.dtype != dtype:
             raise TypeError(f"{name}.dtype={array.dtype} must be {dtype}, as the spec says")
-    checks.check_out_memory(out)
+    check_out_memory(out)
 
 
-def _boundaries(spec: AttentionDenseSpec, cu_q: Any, cu_kv: Any) -> dict[str, Any]:
-    given = {"cu_seqlens_q": cu_q, "cu_seqlens_kv": cu_kv}
-    for name, starts in given.items():
+def _check_lengths(
+    spec: AttentionDenseSpec,
+    boundaries: dict[str, Any],
+    kv_lens: Any,
+    *,
+    q: Any,
+    out: Any,
+    tokens: tuple[int, int],
+    check: bool,
+) -> Lengths:
+    for name, starts in boundaries.items():
         if (starts is not None) != spec.varlen:
             raise ValueError(
                 f"{name} must be given if and only if spec.varlen, which is {spec.varlen}"
             )
+    if (kv_lens is not None) != spec.key_lengths:
+        raise ValueError(
+            f"kv_lens must be given if and only if spec.key_lengths, which is {spec.key_lengths}"
+        )
     if not spec.varlen:
-        return {}
-    arrays = {name: lengths.length_array(name, starts) for name, starts in given.items()}
-    for name, starts in arrays.items():
-        lengths.check_length_array(name, starts, spec.batch + 1, "one more than the spec's batch")
-    return arrays
-
-
-def _check_boundaries(
-    spec: AttentionDenseSpec, starts: dict[str, Any], tokens_q: int, tokens_kv: int, check: bool
-) -> int:
-    """Check the values, and return for how many rows of each entry to launch."""
-    if not check:
-        return device.rows_to_launch(spec.seqlen_q, None, tokens_q)
-    on_host = {name: device.read(array) for name, array in starts.items()}
-    for name, tokens, longest in (
-        ("cu_seqlens_q", tokens_q, spec.seqlen_q),
-        ("cu_seqlens_kv", tokens_kv, spec.seqlen_kv),
-    ):
-        side = name.removeprefix("cu_seqlens_")
-        lengths.check_cu_seqlens(name, on_host[name], tokens, side[0])
-        lengths.check_longest(f"spec.seqlen_{side}", longest, on_host[name], name)
-    return device.rows_to_launch(None, on_host["cu_seqlens_q"], tokens_q)
+        return check_key_lengths(
+            kv_lens, q=q, out=out, batch=spec.batch, seqlen_kv=spec.seqlen_kv, check=check
+        )
+    longest = {"spec.seqlen_q": spec.seqlen_q, "spec.seqlen_kv": spec.seqlen_kv}
+    lengths = check_packing(boundaries, longest, q=q, out=out, tokens=tokens, check=check)
+    if lengths.entries != spec.batch:
+        raise ValueError(
+            f"cu_seqlens_q.shape={lengths.given['cu_seqlens_q'].shape} must be "
+            f"({spec.batch + 1},), one more than the spec's batch"
+        )
+    return lengths
 
 
 def _plan(
-    spec: AttentionDenseSpec,
-    rows: int,
-    q: Any,
-    k: Any,
-    v: Any,
-    out: Any,
-    scale: float,
-    return_lse: bool,
-) -> device.AnyPlan:
+    spec: AttentionDenseSpec, q: Any, k: Any, v: Any, out: Any, scale: float, return_lse: bool
+) -> AnyPlan:
     axes = PACKED_AXES if spec.varlen else DENSE_AXES["bshd"]
     arrays = {"q": q, "k": k, "v": v, "out": out}
     layouts = {name: Layout.of(array) for name, array in arrays.items()}
     for name, array in arrays.items():
         if reason := why_not(name, layouts[name], array.data.ptr, axes):
             raise ValueError(f"{name} must be as the kernel reads it: {reason}")
-    if spec.varlen:
-        # The rows past the last sequence are an entry too; see find_sequence in the kernel.
-        spec = spec.replace(batch=spec.batch + 1, seqlen_q=rows, ragged=True)
-    problem = checks.Problem(
+    problem = Problem(
         batch=spec.batch,
-        seqlen_q=rows,
+        seqlen_q=spec.seqlen_q,
         seqlen_kv=spec.seqlen_kv,
         num_query_heads=spec.num_query_heads,
         num_kv_heads=spec.num_kv_heads,
         head_dim=spec.head_size,
         dtype=out.dtype,
         compute_dtype=spec.dtype_ir,
-        scale=checks.check_scale(scale, spec.head_size, "scale"),
-        masks=checks.Masks(
-            spec.sliding_window - 1 if spec.sliding_window else checks.UNLIMITED,
-            0 if spec.causal else spec.window_right if spec.window_right >= 0 else checks.UNLIMITED,
-            spec.causal_alignment == "top_left",
-        ),
+        scale=scale,
+        masks=spec.masks,
         varlen=spec.varlen,
         key_lengths=spec.key_lengths,
     )

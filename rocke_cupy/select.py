@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 
 from ._arch import COMPUTE_UNITS
-from ._checks import UNLIMITED, Problem
-from ._dtypes import SHORT_NAMES
+from .rules.call import Problem
+from .rules.dtypes import SHORT_NAMES
+from .rules.masks import UNLIMITED
 from .spec import BLOCK_M, AttentionDenseSpec
 
 SHAPE_CHOICES = {"pack_gqa": (False, True), "num_splits": (1, 2), "wide_kv": (False, True)}

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._arch import LDS_BYTES, VGPRS_PER_SIMD_LANE
-from ._dtypes import BY_SHORT_NAME
 from ._rows import MAX_PARTS
+from .rules.dtypes import BY_SHORT_NAME
+from .rules.masks import UNLIMITED, Masks
 
 BLOCK_M = 256
 """Query rows of a workgroup: eight waves of 32 rows, the width of the matrix instruction."""
@@ -225,6 +226,16 @@ class AttentionDenseSpec:
             )
         if self.block_n not in (64, 128):
             raise ValueError(f"block_n={self.block_n} must be 64 or 128: no other kernel is built")
+
+    @property
+    def masks(self) -> Masks:
+        """Which keys a query sees, as widths around its diagonal."""
+        right = UNLIMITED if self.window_right < 0 else self.window_right
+        return Masks(
+            left=self.sliding_window - 1 if self.sliding_window else UNLIMITED,
+            right=0 if self.causal else right,
+            top_left=self.causal_alignment == "top_left",
+        )
 
     @property
     def num_waves(self) -> int:

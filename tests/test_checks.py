@@ -9,7 +9,9 @@ import pytest
 from helpers.wrong_calls import WRONG_CALLS
 
 import rocke_cupy
-from rocke_cupy import _checks
+from rocke_cupy.rules.arrays import _repeats, check_overlap
+from rocke_cupy.rules.masks import Masks, check_masks
+from rocke_cupy.rules.numbers import check_scale
 
 
 @pytest.mark.parametrize("wrong", WRONG_CALLS, ids=lambda wrong: wrong.name)
@@ -70,7 +72,7 @@ def test_out_interleaved_with_an_input_is_fine():
     ],
 )
 def test_views_that_repeat_nothing_are_recognised(make):
-    assert not _checks._repeats(make(np.zeros((6, 5, 4))))
+    assert not _repeats(make(np.zeros((6, 5, 4))))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_views_that_repeat_nothing_are_recognised(make):
 )
 def test_views_that_repeat_elements_are_recognised(shape, strides):
     view = np.lib.stride_tricks.as_strided(np.zeros(100)[50:], shape, strides)
-    assert _checks._repeats(view)
+    assert _repeats(view)
 
 
 def test_overlap_that_is_too_hard_to_decide_counts_as_one(monkeypatch):
@@ -88,7 +90,7 @@ def test_overlap_that_is_too_hard_to_decide_counts_as_one(monkeypatch):
     monkeypatch.setattr(np, "shares_memory", too_hard)
     fused = np.zeros((4, 2, 8), np.float16)
     with pytest.raises(ValueError, match="out overlaps q"):
-        _checks.check_overlap(fused[:, 0], q=fused[:, 1])
+        check_overlap(fused[:, 0], q=fused[:, 1])
 
 
 def test_lengths_beyond_32_bit_arithmetic_are_refused():
@@ -107,16 +109,16 @@ def test_lengths_may_be_a_list_or_either_integer(lens):
 
 @pytest.mark.parametrize("window", [(None, None), (-1, None), [-1, -1], (2**40, 2**40)])
 def test_ways_to_say_unlimited(window):
-    assert _checks.check_masks(False, window, "bottom_right") == _checks.check_masks(
+    assert check_masks(False, window, "bottom_right") == check_masks(
         False, (-1, -1), "bottom_right"
     )
 
 
 def test_numpy_scalars_are_numbers_and_flags():
-    masks = _checks.check_masks(np.True_, (np.int64(3), np.int8(5)), "top_left")
-    assert masks == _checks.Masks(3, 0, True)
-    assert _checks.check_scale(np.float32(0.5), 64) == 0.5
-    assert _checks.check_scale(3, 64) == 3
+    masks = check_masks(np.True_, (np.int64(3), np.int8(5)), "top_left")
+    assert masks == Masks(3, 0, True)
+    assert check_scale(np.float32(0.5), 64) == 0.5
+    assert check_scale(3, 64) == 3
 
 
 @pytest.mark.parametrize("given", ["bfloat16", ml_dtypes.bfloat16, np.dtype(ml_dtypes.bfloat16)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rocke_cupy import _launch
-from rocke_cupy._checks import Masks
+from rocke_cupy.rules.masks import Masks
 
 
 def packed(**numbers):

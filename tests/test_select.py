@@ -7,8 +7,9 @@ import pytest
 from helpers.problems import DTYPES
 
 from rocke_cupy import select
-from rocke_cupy._checks import UNLIMITED, Masks, Problem
 from rocke_cupy._variant import KernelVariant
+from rocke_cupy.rules.call import Problem
+from rocke_cupy.rules.masks import UNLIMITED, Masks
 
 
 def problem(masks=(UNLIMITED, UNLIMITED, False), **changes):

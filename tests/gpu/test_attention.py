@@ -191,7 +191,7 @@ def test_a_view_at_an_odd_offset_finds_its_own_plan(cp, rng):
 
 
 def test_many_shapes_compile_one_binary(cp, monkeypatch):
-    _device.kept.plans.clear()
+    _device.kept.calls.clear()
     compiled = []
     real = _build._compile
     monkeypatch.setattr(_build, "_built", {})
@@ -233,12 +233,12 @@ def test_twenty_repeats_are_bitwise_equal(cp, qkv):
 
 
 def test_old_plans_do_not_pile_up(cp, qkv, monkeypatch):
-    _device.kept.plans.clear()
-    monkeypatch.setattr(_device, "_KEPT_PLANS", 5)
+    _device.kept.calls.clear()
+    monkeypatch.setattr(_device, "_KEPT_CALLS", 5)
     q, k, v = qkv
     for n in range(1, 20):
         rocke_cupy.attention(q[:, :n], k, v)
-        assert len(_device.kept.plans) <= 5
+        assert len(_device.kept.calls) <= 5
 
 
 def test_a_call_with_one_argument_changed_differs(cp, qkv):

@@ -1,0 +1,52 @@
+"""Rules on which keys a query sees: `causal`, `window_size` and `causal_alignment`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .numbers import check_flags, whole_number
+
+UNLIMITED = 2**30
+"""A window width that reaches past every key: lengths are below it."""
+
+ALIGNMENTS = ("bottom_right", "top_left")
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Which keys a query sees, in whole numbers: ``left`` and ``right`` around the diagonal."""
+
+    left: int
+    right: int
+    top_left: bool
+
+
+def check_masks(causal: Any, window_size: Any, causal_alignment: Any) -> Masks:
+    """Return the window that ``causal`` and ``window_size`` make together."""
+    check_flags(causal=causal)
+    if causal_alignment not in ALIGNMENTS:
+        raise ValueError(
+            f"causal_alignment={causal_alignment!r} must be one of "
+            f"{', '.join(map(repr, ALIGNMENTS))}"
+        )
+    left, right = _window_widths(window_size)
+    return Masks(left, 0 if causal else right, causal_alignment == "top_left")
+
+
+def _window_widths(window_size: Any) -> list[int]:
+    message = (
+        f"window_size={window_size!r} must be a pair (left, right) of whole numbers, each -1 or "
+        "None for no limit"
+    )
+    if not isinstance(window_size, tuple | list):
+        raise TypeError(message)
+    if len(window_size) != 2:
+        raise ValueError(message)
+    widths = []
+    for given in window_size:
+        width = -1 if given is None else whole_number(given, message)
+        if width < -1:
+            raise ValueError(message)
+        widths.append(UNLIMITED if width == -1 else min(width, UNLIMITED))
+    return widths
