@@ -19,7 +19,8 @@ import ml_dtypes
 import numpy as np
 
 import rocke_cupy
-from rocke_cupy import _build, _device
+from rocke_cupy.gpu import calls
+from rocke_cupy.kernels import build
 
 BAR = 1.5
 CALLS, ROUNDS = 500, 15
@@ -99,7 +100,7 @@ def microseconds(call):
 def bare_launch(q, k, v, out):
     """Return a call that launches the same kernel with the same arguments by CuPy alone."""
     rocke_cupy.attention(q, k, v, causal=True, out=out)
-    (repeat,) = _device.kept.calls.values()
+    (repeat,) = calls.kept.calls.values()
     launch = repeat.__self__.launch
     arguments = (
         q, k, v, out, launch.scale, None, None, None, None, launch.shape,
@@ -131,13 +132,13 @@ def count_compilations():
 def compilations(rng):
     """Call 100 shapes; return in words what was built and what hipRTC compiled for them."""
     built, compiled = [], []
-    build_one, compile_one = _build._compile, cupy.cuda.compiler.compile_using_nvrtc
-    _build._compile = lambda *given: built.append(given) or build_one(*given)
+    build_one, compile_one = build._compile, cupy.cuda.compiler.compile_using_nvrtc
+    build._compile = lambda *given: built.append(given) or build_one(*given)
     cupy.cuda.compiler.compile_using_nvrtc = lambda *given, **named: (
         compiled.append(given) or compile_one(*given, **named)
     )
     call_every_shape(rng)
-    _build._compile, cupy.cuda.compiler.compile_using_nvrtc = build_one, compile_one
+    build._compile, cupy.cuda.compiler.compile_using_nvrtc = build_one, compile_one
     return f"{len(built)} kernels loaded, {len(compiled)} compiled."
 
 

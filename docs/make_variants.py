@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from rocke_cupy import AttentionDenseSpec
-from rocke_cupy._inspect import inspect_kernel
+from rocke_cupy.tools.inspection import inspect_kernel
 
 PAGE = Path(__file__).with_name("variants.md")
 START, END = "<!-- made by make_variants.py -->", "<!-- end -->"

@@ -5,8 +5,6 @@ caller's arrays are CuPy's.
 """
 
 from . import reference
-from ._build import KernelBuildError, KernelSource
-from ._config import compile, show_config
 from .attention import attention, attention_varlen
 from .dense import (
     attention_dense_block,
@@ -15,14 +13,19 @@ from .dense import (
     build_attention_dense,
     supports_attention_dense,
 )
+from .kernels.build import KernelBuildError, KernelSource
 from .merge import merge_states
 from .run import run_attention_dense
 from .spec import AttentionDenseSpec
+from .tools.ahead import compile
+from .tools.config import show_config
+from .version import __version__
 
 __all__ = [
     "AttentionDenseSpec",
     "KernelBuildError",
     "KernelSource",
+    "__version__",
     "attention",
     "attention_dense_block",
     "attention_dense_grid",

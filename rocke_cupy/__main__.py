@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
-from ._commands import add_bench, add_inspect
-from ._config import show_config
+from .tools.commands import add_bench, add_inspect
+from .tools.config import show_config
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -18,7 +20,13 @@ def main(arguments: list[str] | None = None) -> None:
     add_bench(commands)
     parser.set_defaults(run=lambda options: show_config())
     options = parser.parse_args(arguments)
-    options.run(options)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has had enough, as `head` does. Python would complain again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

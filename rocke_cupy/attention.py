@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _device, reference
+from . import reference
+from .gpu import calls
 from .rules.call import check_dense, check_packed
 from .rules.options import Options
 
@@ -105,12 +106,12 @@ def attention(
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
         layout,
     )  # fmt: skip
-    result = _device.repeat(q, k, v, out, kv_lens, options)
+    result = calls.repeat(q, k, v, out, kv_lens, options)
     if result is not None:
         return result
     given = Options(*options)
     call = check_dense(q, k, v, out, kv_lens, given)
-    return _device.attend(call, given) if call.on_gpu else reference.attend(call)
+    return calls.attend(call, given) if call.on_gpu else reference.attend(call)
 
 
 def attention_varlen(
@@ -179,9 +180,9 @@ def attention_varlen(
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
         None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
-    result = _device.repeat(q, k, v, out, (cu_seqlens_q, cu_seqlens_k), options)
+    result = calls.repeat(q, k, v, out, (cu_seqlens_q, cu_seqlens_k), options)
     if result is not None:
         return result
     given = Options(*options)
     call = check_packed(q, k, v, out, cu_seqlens_q, cu_seqlens_k, given)
-    return _device.attend(call, given) if call.on_gpu else reference.attend(call)
+    return calls.attend(call, given) if call.on_gpu else reference.attend(call)

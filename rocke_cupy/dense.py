@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from ._arch import ARCH, require_supported
-from ._build import OPTIONS, KernelSource
-from ._launch import fold_grid
-from ._source import translation_unit
-from ._variant import KernelVariant
+from .arch import ARCH, require_supported
+from .gpu.launch import fold_grid
+from .kernels.build import OPTIONS, KernelSource
+from .kernels.source import translation_unit
+from .kernels.variant import KernelVariant
 from .spec import MAX_NARROW_HEAD_SIZE, WAVE, AttentionDenseSpec
 
 

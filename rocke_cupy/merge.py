@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .rules.dtypes import rounded
+from .gpu import merge as gpu
+from .rules.dtypes import finite_mean, rounded
 from .rules.parts import Parts, check_parts
 
 
@@ -52,9 +53,7 @@ def merge_states(outs: Sequence[Any], lses: Sequence[Any], *, layout: str = "bsh
     """
     parts = check_parts(outs, lses, layout)
     if parts.on_gpu:
-        from . import _merge_device
-
-        return _merge_device.merge(parts.outs, parts.lses, parts.lse_axes)
+        return gpu.merge(parts.outs, parts.lses, parts.lse_axes)
     # Underflow of a weight is no error of the caller's, whatever he set NumPy to do.
     with np.errstate(all="ignore"):
         return _merge(parts)
@@ -71,9 +70,11 @@ def _merge(parts: Parts) -> tuple[np.ndarray, np.ndarray]:
     # Divided first: the mean of finite numbers is finite, their sum need not be.
     weights /= total
     merged = np.zeros(parts.outs[0].shape)
+    finite = np.ones(merged.shape, bool)
     for out, *columns in zip(parts.outs, weights, shares, strict=True):
         weight, share = (c.transpose(parts.lse_axes)[..., None] for c in columns)
         # A part in which a row saw no key has no say, whatever its out holds. One of little
         # weight has, however little: a NaN in it is one that the row saw.
-        merged += np.where(np.isneginf(share), 0, out.astype(np.float64) * weight)
-    return rounded(merged, parts.outs[0].dtype), lse
+        said = np.where(np.isneginf(share), 0, out.astype(np.float64) * weight)
+        merged, finite = merged + said, finite & np.isfinite(said)
+    return rounded(finite_mean(merged, finite), parts.outs[0].dtype), lse

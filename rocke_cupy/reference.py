@@ -13,7 +13,7 @@ import numpy as np
 
 from .rules.arrays import check_library
 from .rules.call import Call, Problem, check_dense, check_packed
-from .rules.dtypes import rounded
+from .rules.dtypes import finite_mean, rounded
 from .rules.masks import Masks
 from .rules.options import Options
 
@@ -221,7 +221,7 @@ def _rows(
     total = weights.sum(axis=-1, keepdims=True)
     total[:, sees_none] = 1
     # Divided first: the mean of finite numbers is finite, their sum need not be.
-    out = weights / total @ v
+    out = finite_mean(weights / total @ v, np.isfinite(v).all(axis=0))
     lse = (top + np.log(total))[..., 0].astype(np.float32)
     out[:, sees_none] = 0
     lse[:, sees_none] = -np.inf

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._arch import ARCH
-from ._device_lengths import on_device, rows_to_launch
-from ._prepare import AnyPlan, bind, why_not
-from ._steps import Layout
+from .arch import ARCH
 from .dense import supports_attention_dense
+from .gpu.lengths import on_device, rows_to_launch
+from .gpu.prepare import AnyPlan, bind, why_not
+from .gpu.steps import Layout
 from .rules.arrays import check_devices, check_library, check_out_memory
 from .rules.call import Problem
 from .rules.dtypes import FLOAT32

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 
-from ._arch import COMPUTE_UNITS
+from .arch import COMPUTE_UNITS
 from .rules.call import Problem
 from .rules.dtypes import SHORT_NAMES
 from .rules.masks import UNLIMITED

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._arch import LDS_BYTES, VGPRS_PER_SIMD_LANE
-from ._rows import MAX_PARTS
+from .arch import LDS_BYTES, VGPRS_PER_SIMD_LANE
+from .kernels.rows import MAX_PARTS
 from .rules.dtypes import BY_SHORT_NAME
 from .rules.masks import UNLIMITED, Masks
 

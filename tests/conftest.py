@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from rocke_cupy._config import _last_words
+from rocke_cupy.tools.config import last_words
 
 
 def pytest_configure():
@@ -26,7 +26,7 @@ def _why_no_gpu():
     try:
         import cupy
     except ImportError as error:
-        return f"CuPy cannot be imported: {_last_words(error)}"
+        return f"CuPy cannot be imported: {last_words(error)}"
     return "" if cupy.cuda.is_available() else "CuPy finds no device"
 
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from rocke_cupy import _arch, _build
+from rocke_cupy import arch
+from rocke_cupy.kernels import build
 
 
 @pytest.mark.parametrize(
-    ("name", "arch"),
+    ("name", "plain"),
     [
         (b"gfx950:sramecc+:xnack-", "gfx950"),
         ("gfx950", "gfx950"),
@@ -14,19 +15,19 @@ from rocke_cupy import _arch, _build
         (b"gfx1100", "gfx1100"),
     ],
 )
-def test_arch_is_what_stands_before_the_features(name, arch):
-    assert _arch.arch_of(name) == arch
+def test_arch_is_what_stands_before_the_features(name, plain):
+    assert arch.arch_of(name) == plain
 
 
 @pytest.mark.parametrize("name", [b"", b"sm_90", b":sramecc+", b"gfx", b"gfx9999999", b"gfx950 -x"])
 def test_a_malformed_arch_never_reaches_hiprtc(name):
     with pytest.raises(ValueError, match="does not start with an arch such as gfx950"):
-        _arch.arch_of(name)
+        arch.arch_of(name)
 
 
 def test_another_arch_is_named():
     with pytest.raises(NotImplementedError, match="kernels for gfx950 only, this is gfx942"):
-        _arch.require_supported("gfx942", "rocke_cupy")
+        arch.require_supported("gfx942", "rocke_cupy")
 
 
 @pytest.mark.parametrize(
@@ -38,13 +39,13 @@ def test_another_arch_is_named():
     ],
 )
 def test_a_missing_compiler_is_explained(error, words, monkeypatch):
-    monkeypatch.setattr(_build.shutil, "which", lambda name: None)
-    explained = _build._explained(error)
-    assert isinstance(explained, _build.KernelBuildError)
+    monkeypatch.setattr(build.shutil, "which", lambda name: None)
+    explained = build._explained(error)
+    assert isinstance(explained, build.KernelBuildError)
     assert words in str(explained)
     assert "Install ROCm 7" in str(explained)
 
 
 def test_other_errors_are_not_explained_away():
     error = RuntimeError("something else")
-    assert _build._explained(error) is error
+    assert build._explained(error) is error

@@ -2,6 +2,7 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.problems import DTYPES, Case
@@ -115,3 +116,17 @@ def test_wrong_calls(call, error, sentence):
     outs, lses, *layout = call
     with pytest.raises(error, match=sentence):
         merge_states(outs, lses, **({"layout": layout[0]} if layout else {}))
+
+
+def test_parts_without_columns_are_refused():
+    outs, lses = [np.zeros((1, 3, 2, 0), "f2")] * 2, [np.zeros((1, 2, 3), "f4")] * 2
+    with pytest.raises(ValueError, match=r"outs\[0\]\.shape=\(1, 3, 2, 0\) has head dim 0"):
+        merge_states(outs, lses)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+def test_finite_results_merge_into_finite_ones(dtype):
+    largest = ml_dtypes.finfo(dtype).max
+    out, lse = np.full((1, 1, 1, 8), largest, dtype), np.zeros((1, 1, 1), np.float32)
+    merged = merge_states([out] * 3, [lse] * 3)[0]
+    np.testing.assert_allclose(merged.astype(np.float64), float(largest), rtol=1e-15)

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 SHOW_SOURCES = (
-    "import rocke_cupy._source as s, rocke_cupy; "
+    "import rocke_cupy.kernels.source as s, rocke_cupy; "
     "print(s.kernels_src()); print(s.sources_digest()); "
     "spec = rocke_cupy.AttentionDenseSpec(1, 256, 256, 2, 2, 64); "
     "print(len(rocke_cupy.build_attention_dense(spec).code))"

@@ -260,3 +260,13 @@ def test_varlen_without_any_sequence():
     out, lse = reference.attention_varlen(q, q, q, [0], [0], return_lse=True)
     assert (out == 0).all()
     assert np.isneginf(lse).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_a_mean_of_finite_values_is_finite(dtype, rng):
+    q, k = (rng.standard_normal((1, n, 2, 8)).astype(dtype) for n in (5, 70))
+    largest = np.finfo(dtype).max
+    out = reference.attention(q, k, np.full_like(k, -largest))
+    np.testing.assert_allclose(out, -largest, rtol=1e-12)
+    v = np.full_like(k, np.inf)
+    assert (reference.attention(q, k, v) == np.inf).all()

@@ -7,7 +7,7 @@ import pytest
 from helpers.problems import DTYPES
 
 from rocke_cupy import select
-from rocke_cupy._variant import KernelVariant
+from rocke_cupy.kernels.variant import KernelVariant
 from rocke_cupy.rules.call import Problem
 from rocke_cupy.rules.masks import UNLIMITED, Masks
 

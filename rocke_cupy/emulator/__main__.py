@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from rocke_cupy import _cache
+from rocke_cupy import cache
 from rocke_cupy.emulator import rocm_tools, virtual_root
 from rocke_cupy.emulator.cupy_imports import CupyMissing
 from rocke_cupy.emulator.native import CompilerError
@@ -16,7 +16,7 @@ _PROGRAM = "python -m rocke_cupy.emulator"
 
 
 # What may be wrong with the machine, with a sentence each; anything else is our bug.
-_EXPECTED = (_cache.CacheError, CompilerError, CupyMissing, rocm_tools.ToolsError, ValueError)
+_EXPECTED = (cache.CacheError, CompilerError, CupyMissing, rocm_tools.ToolsError, ValueError)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocke_cupy import _cache
+from rocke_cupy import cache
 from rocke_cupy.emulator.rocm_tools import RocmTools, rocm_tools
 
 _WORKER = Path(__file__).with_name("_hiprtc_worker.py")
@@ -78,9 +78,9 @@ def compile(
     full_options = _as_cupy_does(options)
     tools = rocm_tools(rocm)
     digest = _digest(source, full_options, name, tools)
-    entry = _cache.cache_dir() / "hiprtc" / digest
+    entry = cache.cache_dir() / "hiprtc" / digest
     if not entry.is_dir():
-        _cache.publish(
+        cache.publish(
             entry, lambda unfinished: _compile(source, full_options, name, tools, unfinished)
         )
     return Compiled((entry / "code").read_bytes(), (entry / "log").read_text(errors="replace"))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import util
 from pathlib import Path
 
-from rocke_cupy._cache import cache_dir, publish
+from rocke_cupy.cache import cache_dir, publish
 
 
 class CompilerError(RuntimeError):

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocke_cupy import _cache
+from rocke_cupy import cache
 
 DISTRIBUTION = "vapoursynth-dfttest2-hiprtc"
 VERSION_VARIABLE = "ROCKE_EMULATOR_ROCM"
@@ -96,13 +96,13 @@ def rocm_tools(version: str | None = None) -> RocmTools:
     """
     version = chosen_version(version)
     wheel = _WHEELS[version]
-    folder = _cache.cache_dir() / "rocm" / f"{version}-{wheel.sha256[:12]}"
+    folder = cache.cache_dir() / "rocm" / f"{version}-{wheel.sha256[:12]}"
     if not folder.is_dir():
-        with _cache.lock(
+        with cache.lock(
             folder, lambda: _say(f"waiting for another process that fetches ROCm {version}")
         ):
             if not folder.is_dir():
-                _cache.publish(folder, lambda unfinished: _fetch(version, wheel, unfinished))
+                cache.publish(folder, lambda unfinished: _fetch(version, wheel, unfinished))
     return RocmTools(version, folder, folder / "libhiprtc.so.7", folder / "libamd_comgr.so.3")
 
 
@@ -152,7 +152,7 @@ def _download(version: str, wheel: _Wheel, folder: Path) -> None:
         command.insert(4, "--progress-bar=raw")
     _say(
         f"fetching the ROCm {version} compiler ({wheel.megabytes} MB, once) "
-        f"into {_cache.cache_dir()}"
+        f"into {cache.cache_dir()}"
     )
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         with subprocess.Popen(
@@ -209,8 +209,8 @@ def _why_pip_failed(version: str, wheel: _Wheel, log: str) -> str:
     if re.search(r"No space left on device|Disk quota exceeded", log):
         return (
             f"no space left while fetching the ROCm {version} compiler; make room in "
-            f"{_cache.cache_dir()} and in the temporary folder {tempfile.gettempdir()}, "
-            f"or set {_cache.VARIABLE} and TMPDIR"
+            f"{cache.cache_dir()} and in the temporary folder {tempfile.gettempdir()}, "
+            f"or set {cache.VARIABLE} and TMPDIR"
         )
     if "DO NOT MATCH THE HASHES" in log:
         reason = "the file that the package index sent is not the expected one (its digest differs)"

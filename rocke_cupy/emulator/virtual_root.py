@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocke_cupy import _cache
+from rocke_cupy import cache
 from rocke_cupy.emulator import _core, native
 from rocke_cupy.emulator.cupy_imports import Imports, cupy_folder, read_imports
 from rocke_cupy.emulator.rocm_tools import VERSION_VARIABLE, RocmTools, rocm_tools
@@ -69,12 +69,12 @@ def prepare(version: str | None = None) -> Path:
     """
     cupy = cupy_folder()
     tools = rocm_tools(version)
-    root = _cache.cache_dir() / "roots" / f"rocm-{tools.version}-{_digest(cupy, tools)}"
+    root = cache.cache_dir() / "roots" / f"rocm-{tools.version}-{_digest(cupy, tools)}"
     if not root.is_dir():
-        with _cache.lock(root, lambda: _say("waiting for another process that prepares this")):
+        with cache.lock(root, lambda: _say("waiting for another process that prepares this")):
             if not root.is_dir():
                 _say(f"preparing the virtual MI355X (ROCm {tools.version}, once)")
-                _cache.publish(root, lambda unfinished: _build(unfinished, root, cupy, tools))
+                cache.publish(root, lambda unfinished: _build(unfinished, root, cupy, tools))
     return root
 
 
@@ -100,7 +100,7 @@ def environment(
         The environment to start from, by default this process's.
     """
     variables = dict(os.environ if base is None else base)
-    cache = _cache.cache_dir()
+    ours = cache.cache_dir()
     # CuPy has neither the ROCm version nor the headers in the key of its cache.
     compiled = f"rocm-{version}-{_digest_of_files(_SOURCES / 'include')}"
     for name, folder in (("LD_LIBRARY_PATH", "lib"), ("PATH", "bin"), ("PYTHONPATH", "python")):
@@ -110,9 +110,9 @@ def environment(
         VERSION_VARIABLE: version,
         PACKAGE_VARIABLE: str(Path(__file__).parents[2]),
         "ROCM_HOME": str(root),
-        "CUPY_CACHE_DIR": str(cache / "cupy" / compiled),
-        "AMD_COMGR_CACHE_DIR": str(cache / "comgr" / compiled),
-        _cache.VARIABLE: str(cache),
+        "CUPY_CACHE_DIR": str(ours / "cupy" / compiled),
+        "AMD_COMGR_CACHE_DIR": str(ours / "comgr" / compiled),
+        cache.VARIABLE: str(ours),
     }
     if memory is not None:
         variables[MEMORY_VARIABLE] = memory
@@ -175,9 +175,9 @@ def _build_libraries(imports: Imports, folder: Path, hip_version: int) -> None:
     soname = _soname(_RUNTIME, imports)
     stubs, exports = _generate(imports)
     digest = hashlib.sha256((stubs + exports).encode()).hexdigest()[:16]
-    generated = _cache.cache_dir() / "generated" / digest
+    generated = cache.cache_dir() / "generated" / digest
     if not generated.is_dir():
-        _cache.publish(generated, lambda path: _write(path, stubs, exports))
+        cache.publish(generated, lambda path: _write(path, stubs, exports))
     include, version = f"-I{_SOURCES}", f"-DROCKE_HIP_VERSION={hip_version}"
     try:
         built = native.build_library(

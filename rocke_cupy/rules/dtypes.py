@@ -94,6 +94,20 @@ def rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return array.astype(dtype, copy=False)
 
 
+def finite_mean(mean: np.ndarray, of_finite: np.ndarray) -> np.ndarray:
+    """Return weighted means, those that float64 rounded past its end back at it.
+
+    Parameters
+    ----------
+    mean : numpy.ndarray
+        float64.
+    of_finite : numpy.ndarray
+        Whether all that went into a mean is finite, so that the mean is.
+    """
+    largest = np.copysign(np.finfo(np.float64).max, mean)
+    return np.where(np.isinf(mean) & of_finite, largest, mean)
+
+
 def _odd_float32(exact: np.ndarray) -> np.ndarray:
     """Return float64 numbers in float32, cut off, their last bit odd where that lost something.
 

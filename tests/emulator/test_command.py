@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from rocke_cupy import _cache
+from rocke_cupy import cache
 from rocke_cupy.emulator import __main__ as command
 from rocke_cupy.emulator import rocm_tools, virtual_root
 from rocke_cupy.emulator.cupy_imports import CupyMissing
@@ -153,7 +153,7 @@ def test_help_tells_the_options(capsys):
     [
         CupyMissing("install it with: pip install cupy-rocm-7-0"),
         rocm_tools.ToolsError("no network"),
-        _cache.CacheError("no space left"),
+        cache.CacheError("no space left"),
     ],
 )
 def test_what_the_machine_lacks_is_a_sentence(monkeypatch, capsys, error):

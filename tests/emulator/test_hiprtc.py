@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from rocke_cupy import _cache
+from rocke_cupy import cache
 from rocke_cupy.emulator import hiprtc, rocm_tools
 
 SOURCE = 'extern "C" __global__ void fill(float* p) { p[threadIdx.x] = 1; }'
@@ -24,11 +24,11 @@ def rocm(request):
 @pytest.fixture
 def fresh(tmp_path, monkeypatch):
     """Entries of compiled sources in a folder of this test, compilers from the shared cache."""
-    shared = _cache.cache_dir()
+    shared = cache.cache_dir()
     own = tmp_path / "cache"
     own.mkdir()
     (own / "rocm").symlink_to(shared / "rocm")
-    monkeypatch.setenv(_cache.VARIABLE, str(own))
+    monkeypatch.setenv(cache.VARIABLE, str(own))
     return own
 
 
@@ -129,5 +129,5 @@ def test_a_full_disk_is_a_sentence(rocm, fresh, monkeypatch):
         return Done
 
     monkeypatch.setattr(hiprtc.subprocess, "run", full)
-    with pytest.raises(_cache.CacheError, match="no space left"):
+    with pytest.raises(cache.CacheError, match="no space left"):
         hiprtc.compile(SOURCE, rocm=rocm)

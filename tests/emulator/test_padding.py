@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rocke_cupy._block import zeros_on_a_line
 from rocke_cupy.emulator import hiprtc, run
+from rocke_cupy.tools.block import zeros_on_a_line
 
 pytestmark = pytest.mark.network
 

@@ -13,7 +13,7 @@ import zipfile
 
 import pytest
 
-from rocke_cupy import _cache
+from rocke_cupy.cache import VARIABLE
 from rocke_cupy.emulator import hiprtc, rocm_tools
 
 FILE = "vapoursynth_dfttest2_hiprtc-10-py3-none-manylinux_2_28_x86_64.whl"
@@ -23,7 +23,7 @@ FETCH = "from rocke_cupy.emulator import rocm_tools as r; print(r.rocm_tools('7.
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """An empty cache folder, and a pip without its user's settings."""
-    monkeypatch.setenv(_cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -177,7 +177,7 @@ def test_a_full_disk_while_pip_downloads_is_a_sentence(cache):
     )
     assert "no space left" in text
     assert str(cache) in text
-    assert _cache.VARIABLE in text
+    assert VARIABLE in text
 
 
 def test_ctrl_c_during_the_download_ends_it_and_the_next_run_recovers(
@@ -237,6 +237,6 @@ def test_progress_goes_by_quarters_when_it_is_not_a_terminal(capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("version", rocm_tools.VERSIONS)
 def test_the_real_wheel_compiles(tmp_path, monkeypatch, version):
-    monkeypatch.setenv(_cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     source = 'extern "C" __global__ void k(int* p) { *p = 1; }'
     assert hiprtc.compile(source, rocm=version).code.startswith(b"\x7fELF")

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rocke_cupy._block import zeros_on_a_line
 from rocke_cupy.emulator import hiprtc, run, timing
 from rocke_cupy.emulator.timing import constants, phases
+from rocke_cupy.tools.block import zeros_on_a_line
 
 pytestmark = pytest.mark.network
 

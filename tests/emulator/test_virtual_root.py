@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from rocke_cupy import _cache
+from rocke_cupy import cache
 from rocke_cupy.emulator import cupy_imports, native, rocm_tools, virtual_root
 
 
@@ -23,12 +23,12 @@ def root():
 @pytest.fixture
 def fresh(root, tmp_path, monkeypatch):
     """A cache folder that has the compilers and what they made, but no root."""
-    shared = _cache.cache_dir()
+    shared = cache.cache_dir()
     own = tmp_path / "cache"
     own.mkdir()
     for name in ("rocm", "native"):
         (own / name).symlink_to(shared / name)
-    monkeypatch.setenv(_cache.VARIABLE, str(own))
+    monkeypatch.setenv(cache.VARIABLE, str(own))
     return own
 
 
@@ -132,9 +132,9 @@ def test_two_processes_at_once_make_one_root(fresh):
 @pytest.mark.parametrize(
     ("error", "raised", "text"),
     [
-        (native.CompilerError("x.c: No space left on device"), _cache.CacheError, "no space left"),
+        (native.CompilerError("x.c: No space left on device"), cache.CacheError, "no space left"),
         (native.CompilerError("x.c:1: syntax error"), native.CompilerError, "syntax error"),
-        (OSError(errno.ENOSPC, "full"), _cache.CacheError, "no space left"),
+        (OSError(errno.ENOSPC, "full"), cache.CacheError, "no space left"),
         (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
     ],
 )
@@ -184,7 +184,7 @@ def test_waiting_is_said(fresh, capsys):
     held, waiting = threading.Event(), threading.Event()
 
     def hold():
-        with _cache.lock(root):
+        with cache.lock(root):
             held.set()
             waiting.wait(30)
             root.mkdir()

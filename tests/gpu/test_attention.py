@@ -8,7 +8,8 @@ from helpers.gpu import bits, random
 from helpers.problems import DTYPES
 
 import rocke_cupy
-from rocke_cupy import _build, _device
+from rocke_cupy.gpu import calls
+from rocke_cupy.kernels import build
 
 pytestmark = pytest.mark.gpu
 
@@ -46,7 +47,7 @@ def test_layout_bhsd_in_fresh_memory(cp, rng):
 
 @pytest.mark.parametrize("shape", [(0, 3, 2, 64), (2, 0, 2, 64), (2, 3, 0, 64)])
 def test_empty_arrays_launch_nothing(cp, shape, monkeypatch):
-    monkeypatch.setattr(_build, "build", None)
+    monkeypatch.setattr(build, "build", None)
     q = cp.asarray(np.zeros(shape, np.float16))
     out, lse = rocke_cupy.attention(q, q, q, return_lse=True)
     assert (out.shape, lse.shape) == (shape, (shape[0], shape[2], shape[1]))
@@ -191,12 +192,12 @@ def test_a_view_at_an_odd_offset_finds_its_own_plan(cp, rng):
 
 
 def test_many_shapes_compile_one_binary(cp, monkeypatch):
-    _device.kept.calls.clear()
+    calls.kept.calls.clear()
     compiled = []
-    real = _build._compile
-    monkeypatch.setattr(_build, "_built", {})
+    real = build._compile
+    monkeypatch.setattr(build, "_built", {})
     monkeypatch.setattr(
-        _build, "_compile", lambda *call: compiled.append(call[0].name) or real(*call)
+        build, "_compile", lambda *call: compiled.append(call[0].name) or real(*call)
     )
     from rocke_cupy.emulator.device import active, configure
 
@@ -233,12 +234,12 @@ def test_twenty_repeats_are_bitwise_equal(cp, qkv):
 
 
 def test_old_plans_do_not_pile_up(cp, qkv, monkeypatch):
-    _device.kept.calls.clear()
-    monkeypatch.setattr(_device, "_KEPT_CALLS", 5)
+    calls.kept.calls.clear()
+    monkeypatch.setattr(calls, "_KEPT_CALLS", 5)
     q, k, v = qkv
     for n in range(1, 20):
         rocke_cupy.attention(q[:, :n], k, v)
-        assert len(_device.kept.calls) <= 5
+        assert len(calls.kept.calls) <= 5
 
 
 def test_a_call_with_one_argument_changed_differs(cp, qkv):
@@ -285,7 +286,7 @@ def test_compile_builds_what_calls_then_use(cp, monkeypatch):
     names = rocke_cupy.compile(60, np.float32, window_size=(3, 3), compute_dtype="float16")
     # Heads packed or not, keys split or not, within 4 GiB or not; two copies and a merge.
     assert len(set(names)) == len(names) == 8 + 3
-    monkeypatch.setattr(_build, "_compile", None)
+    monkeypatch.setattr(build, "_compile", None)
     for seqlen_q, seqlen_kv, heads in ((1, 70, 8), (300, 70, 2), (1, 5000, 2)):
         q = cp.asarray(np.zeros((1, seqlen_q, heads, 60), np.float32))
         k = cp.asarray(np.zeros((1, seqlen_kv, 1, 60), np.float32))
@@ -296,8 +297,9 @@ def test_compile_builds_what_calls_then_use(cp, monkeypatch):
     ("call", "error", "sentence"),
     [
         ((64, np.float32), TypeError, "needs compute_dtype"),
-        ((300, np.float16), NotImplementedError, "head dim 300"),
-        ((0, np.float16), ValueError, "head dim 0"),
+        ((300, np.float16), NotImplementedError, "head_dim=300, the largest supported is 256"),
+        ((0, np.float16), ValueError, "head_dim=0, it must be at least 1"),
+        ((True, np.float16), TypeError, "head_dim=True must be a whole number"),
         ((64, np.int8), TypeError, "dtype=int8"),
         ((64.0, np.float16), TypeError, "head_dim=64.0 must be a whole number"),
         ((-8, np.float16), ValueError, "head_dim=-8 must be a whole number, not negative"),

@@ -11,7 +11,8 @@ import pytest
 from helpers.specs import spec
 
 import rocke_cupy
-from rocke_cupy import _build, _device
+from rocke_cupy.gpu import calls
+from rocke_cupy.kernels import build
 
 pytestmark = pytest.mark.gpu
 
@@ -20,9 +21,9 @@ BROKEN = 'extern "C" __global__ void broken(int* p) {\n  *p = undeclared;\n}\n'
 
 def test_a_failed_build_shows_spec_source_and_log(cp, tmp_path, monkeypatch):
     monkeypatch.setenv("ROCKE_CUPY_CACHE_DIR", str(tmp_path))
-    source = _build.KernelSource("broken", BROKEN, ("-DROCKE_TEST=1",))
+    source = build.KernelSource("broken", BROKEN, ("-DROCKE_TEST=1",))
     with pytest.raises(rocke_cupy.KernelBuildError) as caught:
-        _build.build(source, 0, spec(head_size=64))
+        build.build(source, 0, spec(head_size=64))
     message = str(caught.value)
     assert "could not compile broken for gfx950" in message
     assert "AttentionDenseSpec(batch=2" in message
@@ -34,31 +35,31 @@ def test_a_failed_build_shows_spec_source_and_log(cp, tmp_path, monkeypatch):
 
 
 def test_a_failed_build_is_tried_again(cp, monkeypatch):
-    source = _build.KernelSource("broken", BROKEN, ())
+    source = build.KernelSource("broken", BROKEN, ())
     for _ in range(2):
         with pytest.raises(rocke_cupy.KernelBuildError):
-            _build.build(source, 0, "a test")
+            build.build(source, 0, "a test")
 
 
 def test_a_source_that_cannot_be_saved_does_not_hide_the_log(cp, tmp_path, monkeypatch):
     file = tmp_path / "no-folder"
     file.write_text("")
     monkeypatch.setenv("ROCKE_CUPY_CACHE_DIR", str(file))
-    source = _build.KernelSource("broken", BROKEN, ())
+    source = build.KernelSource("broken", BROKEN, ())
     with pytest.raises(rocke_cupy.KernelBuildError, match="Source: not saved") as caught:
-        _build.build(source, 0, "a test")
+        build.build(source, 0, "a test")
     assert "undeclared identifier" in str(caught.value)
 
 
 def test_a_kernel_is_built_once_for_each_device(cp):
     source = rocke_cupy.build_attention_dense(spec())
-    assert _build.build(source, 0, spec()) is _build.build(source, 0, spec())
+    assert build.build(source, 0, spec()) is build.build(source, 0, spec())
 
 
 def test_another_gpu_is_refused_by_name(cp, monkeypatch):
-    monkeypatch.setattr(_build, "_built", {})
-    monkeypatch.setattr(_device, "kept", _device._Kept())
-    monkeypatch.setattr(_build, "device_arch", lambda device_id: "gfx942")
+    monkeypatch.setattr(build, "_built", {})
+    monkeypatch.setattr(calls, "kept", calls._Kept())
+    monkeypatch.setattr(build, "device_arch", lambda device_id: "gfx942")
     q = cp.asarray(np.zeros((1, 4, 1, 64), np.float16))
     with pytest.raises(NotImplementedError, match="gfx950 only, this is gfx942"):
         rocke_cupy.attention(q, q, q)

@@ -12,7 +12,8 @@ from helpers.problems import visible
 from hypothesis import given
 
 import rocke_cupy
-from rocke_cupy import _device
+from rocke_cupy.gpu.lengths import rows_to_launch
+from rocke_cupy.rules.lengths import Lengths
 
 pytestmark = pytest.mark.gpu
 
@@ -160,5 +161,6 @@ def test_unread_boundaries_need_no_longest_length(cp, rng):
     ],
 )
 def test_workgroups_are_launched_for_the_longest_sequence(longest, starts, tokens, rows):
-    starts = None if starts is None else np.array(starts, np.int32)
-    assert _device.rows_to_launch(longest, starts, tokens) == rows
+    read = {} if starts is None else {"cu_seqlens_q": np.array(starts, np.int32)}
+    given = Lengths({}, entries=2, on_host=read, longest_q=longest)
+    assert rows_to_launch(given, tokens) == rows

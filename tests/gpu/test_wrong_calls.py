@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers.wrong_calls import WRONG_CALLS, zeros
+from helpers.wrong_calls import WRONG_CALLS, call_dense, call_packed, zeros
 
 import rocke_cupy
+from rocke_cupy.rules.options import Options
 
 pytestmark = pytest.mark.gpu
 
@@ -13,6 +14,78 @@ pytestmark = pytest.mark.gpu
 def test_wrong_call_is_refused(wrong, cp):
     with pytest.raises(wrong.error, match=wrong.sentence):
         wrong.call(cp.asarray)
+
+
+def error_of(call, changes, put):
+    try:
+        call(changes, put)
+    except Exception as error:  # whatever it is, the other library must raise it too
+        return type(error), str(error)
+    return None
+
+
+@pytest.mark.parametrize("call", [call_dense, call_packed], ids=lambda call: call.__name__)
+def test_of_two_mistakes_both_libraries_find_the_same(call, cp, rng):
+    mistakes = [w.mistake for w in WRONG_CALLS if w.mistake and w.call.func is call]
+    found = set()
+    for _ in range(500):
+        first, second = rng.choice(len(mistakes), 2)
+        changes = mistakes[first] | mistakes[second]
+        expected = error_of(call, changes, lambda array: array)
+        assert error_of(call, changes, cp.asarray) == expected, changes
+        found.add(expected)
+    assert len(found) > 15
+
+
+class Wrapper:
+    """Whatever delegates to an array has its attributes, yet is none."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __getattr__(self, name):
+        return getattr(self._array, name)
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "out"])
+def test_a_wrapper_is_refused_after_an_equal_call_too(name, cp):
+    x = cp.asarray(zeros(1, 33, 1, 8))
+    arrays = dict(q=x, k=x, v=x, out=cp.empty_like(x))
+    wrapped = {**arrays, name: Wrapper(arrays[name])}
+    for _ in range(2):
+        with pytest.raises(TypeError, match=f"{name} must be a numpy.ndarray or a cupy.ndarray"):
+            rocke_cupy.attention(**wrapped)
+        rocke_cupy.attention(**arrays)
+
+
+# For each option a right value and one that equals it, yet is another: cold, only the first is
+# taken, or each has a result of its own.
+EQUALS = {
+    "softmax_scale": (1.0, True),
+    "causal": (True, 1),
+    "window_size": ((1, 0), (True, False)),
+    "compute_dtype": (np.dtype(np.float16), "half"),
+    "return_lse": (True, 1),
+    "check": (True, 1.0),
+    "max_seqlen_q": (1, True),
+    "max_seqlen_k": (1, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", Options._fields)
+def test_an_equal_value_of_another_class_is_judged_by_itself(name, cp):
+    if name not in EQUALS:
+        assert isinstance(Options._field_defaults[name], str)  # which equals no other class's
+        return
+    right, wrong = EQUALS[name]
+    q = cp.zeros((1, 1, 8), np.float32)
+    arrays = (q, q, q, [0, 1], [0, 1]) if name.startswith("max") else (q[None],) * 3
+    function = rocke_cupy.attention_varlen if name.startswith("max") else rocke_cupy.attention
+    options = {"compute_dtype": "float16"}
+    for _ in range(2):
+        function(*arrays, **{**options, name: right})
+        with pytest.raises((TypeError, ValueError), match=f"{name}="):
+            function(*arrays, **{**options, name: wrong})
 
 
 @pytest.mark.parametrize("name", ["q", "k", "v", "out"])

@@ -7,11 +7,11 @@ import numpy as np
 from helpers.fences import Fenced
 from helpers.problems import DTYPES
 from rocke_cupy import attention_dense_grid
-from rocke_cupy._block import compiled
-from rocke_cupy._launch import element_strides, pack_shape
 from rocke_cupy.emulator import run
+from rocke_cupy.gpu.launch import element_strides, pack_shape
 from rocke_cupy.rules.masks import Masks, check_masks
 from rocke_cupy.spec import AttentionDenseSpec
+from rocke_cupy.tools.block import compiled
 
 DENSE_AXES = (0, 1, 2)
 PACKED_AXES = (-1, 0, 1)

@@ -8,8 +8,8 @@ import numpy as np
 def nearest(array, dtype):
     """Return an array rounded to the nearest values of a dtype, ties to even.
 
-    NumPy and ml_dtypes round float64 to bfloat16 twice, over float32. Here the 16-bit values
-    themselves are searched; midpoints of neighbours are exact in float64.
+    ml_dtypes rounds float64 to bfloat16 twice, over float32. Here the 16-bit values themselves are
+    searched; midpoints of neighbours are exact in float64.
     """
     dtype = np.dtype(dtype)
     if dtype.itemsize != 2 or np.dtype(array.dtype).itemsize == 2:

@@ -5,6 +5,7 @@ and a pattern of its sentence.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +24,8 @@ class WrongCall:
     call: object
     error: type
     sentence: str
+    mistake: dict | None = None
+    """What it changes of a right call, if that can be joined with other changes."""
 
 
 def zeros(*shape, dtype=BF16):
@@ -32,29 +35,35 @@ def zeros(*shape, dtype=BF16):
 def dense(name, error, sentence, **changes):
     """A call of `attention`, right but for ``changes``; arrays among them are moved by ``put``."""
 
-    def call(put):
-        arguments = dict(q=zeros(2, 5, 4, 16), k=zeros(2, 7, 2, 16), v=zeros(2, 7, 2, 16))
-        arguments.update(changes)
-        moved = {
-            key: put(value) if type(value) is np.ndarray else value
-            for key, value in arguments.items()
-        }
-        return rocke_cupy.attention(moved.pop("q"), moved.pop("k"), moved.pop("v"), **moved)
-
-    return WrongCall(name, call, error, sentence)
+    return WrongCall(name, partial(call_dense, changes), error, sentence, changes)
 
 
-def packed(name, error, sentence, cu_q=(0, 3, 9), cu_k=(0, 4, 8), **changes):
-    """A call of `attention_varlen`, right but for ``changes``."""
+def call_dense(changes, put):
+    """Call `attention` with arguments that are right but for ``changes``."""
+    arguments = dict(q=zeros(2, 5, 4, 16), k=zeros(2, 7, 2, 16), v=zeros(2, 7, 2, 16))
+    arguments.update(changes)
+    moved = {
+        key: put(value) if type(value) is np.ndarray else value for key, value in arguments.items()
+    }
+    return rocke_cupy.attention(moved.pop("q"), moved.pop("k"), moved.pop("v"), **moved)
 
-    def call(put):
-        arguments = dict(q=zeros(9, 4, 16), k=zeros(10, 2, 16), v=zeros(10, 2, 16))
-        arguments.update(changes)
-        q, k, v = (put(arguments.pop(n)) for n in "qkv")
-        starts = [put(np.array(c, np.int32)) if isinstance(c, tuple) else c for c in (cu_q, cu_k)]
-        return rocke_cupy.attention_varlen(q, k, v, *starts, **arguments)
 
-    return WrongCall(name, call, error, sentence)
+def packed(name, error, sentence, **changes):
+    """A call of `attention_varlen`, right but for ``changes``; tuples are moved as int32."""
+    return WrongCall(name, partial(call_packed, changes), error, sentence, changes)
+
+
+def call_packed(changes, put):
+    """Call `attention_varlen` with arguments that are right but for ``changes``."""
+    arguments = dict(q=zeros(9, 4, 16), k=zeros(10, 2, 16), v=zeros(10, 2, 16))
+    arguments.update(cu_q=(0, 3, 9), cu_k=(0, 4, 8))
+    arguments.update(changes)
+    q, k, v = (put(arguments.pop(n)) for n in "qkv")
+    starts = [
+        put(np.array(c, np.int32)) if isinstance(c, tuple) else c
+        for c in (arguments.pop("cu_q"), arguments.pop("cu_k"))
+    ]
+    return rocke_cupy.attention_varlen(q, k, v, *starts, **arguments)
 
 
 def aliasing(name, sentence, call):
@@ -270,6 +279,18 @@ WRONG_CALLS = [
     ),
     dense("scale text", TypeError, "softmax_scale='1' must be a real number", softmax_scale="1"),
     dense("scale complex", TypeError, r"softmax_scale=1j must be a real number", softmax_scale=1j),
+    dense(
+        "scale of one element",
+        TypeError,
+        r"softmax_scale=array\(\[1\.\]\) must be a real number or None, not ndarray",
+        softmax_scale=np.ones(1),
+    ),
+    dense(
+        "scale 0-d bool",
+        TypeError,
+        r"softmax_scale=.*True.* must be a real number",
+        softmax_scale=np.array(True),
+    ),
     dense("scale True", TypeError, "softmax_scale=True must be a real number", softmax_scale=True),
     # Masks
     dense("causal text", TypeError, "causal='yes' must be True or False", causal="yes"),
@@ -340,6 +361,30 @@ WRONG_CALLS = [
         TypeError,
         "kv_lens must be an array or a list of whole numbers, not MaskedArray",
         kv_lens=MASKED_LENGTHS,
+    ),
+    dense(
+        "kv_lens list of bools",
+        TypeError,
+        r"kv_lens=\[True, 5\] must hold whole numbers",
+        kv_lens=[True, 5],
+    ),
+    dense(
+        "kv_lens list of NumPy's bools",
+        TypeError,
+        r"kv_lens=\[.*, 5\] must hold whole numbers",
+        kv_lens=[np.True_, 5],
+    ),
+    dense(
+        "kv_lens beyond 64 bits",
+        ValueError,
+        r"kv_lens=\[1180591620717411303424, 5\] must hold numbers below 2\*\*63",
+        kv_lens=[2**70, 5],
+    ),
+    dense(
+        "kv_lens beyond 63 bits",
+        ValueError,
+        r"kv_lens=\[.*, 5\] must hold numbers below 2\*\*63",
+        kv_lens=[np.uint64(2**64 - 1), 5],
     ),
     dense("kv_lens a number", TypeError, "kv_lens must be an array or a list", kv_lens=5),
     # Flags

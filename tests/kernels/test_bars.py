@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from helpers.specs import spec
 
-from rocke_cupy._inspect import inspect_kernel
+from rocke_cupy.tools.inspection import inspect_kernel
 
 pytestmark = pytest.mark.network
 

@@ -10,9 +10,9 @@ from helpers.compiled import compile_source
 from helpers.emulated import attend
 from helpers.problems import Case
 
-from rocke_cupy._build import OPTIONS, KernelSource
-from rocke_cupy._source import translation_unit
 from rocke_cupy.emulator import run
+from rocke_cupy.kernels.build import OPTIONS, KernelSource
+from rocke_cupy.kernels.source import translation_unit
 
 BANKS, BANK_BYTES = 64, 4
 HALF_OF_B128 = [

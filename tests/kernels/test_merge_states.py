@@ -7,8 +7,8 @@ from helpers.fences import Fenced
 from helpers.problems import DTYPES
 from helpers.rounding import nearest
 
-from rocke_cupy._rows import MAX_PARTS, MERGE_PARTS, merge_kernel, merge_shape
 from rocke_cupy.emulator import run
+from rocke_cupy.kernels.rows import MAX_PARTS, MERGE_PARTS, merge_kernel, merge_shape
 
 PAIRS = [
     ("bf16", "bf16"), ("fp16", "fp16"), ("fp32", "fp32"), ("fp64", "fp64"), ("fp32", "bf16"),

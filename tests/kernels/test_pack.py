@@ -9,8 +9,8 @@ from helpers.fences import Fenced
 from helpers.problems import DTYPES
 from helpers.rounding import nearest
 
-from rocke_cupy._rows import copy_kernel, copy_shape
 from rocke_cupy.emulator import run
+from rocke_cupy.kernels.rows import copy_kernel, copy_shape
 
 CASTS = [
     ("bf16", "bf16"), ("fp16", "fp16"), ("fp32", "fp32"), ("fp32", "bf16"), ("fp32", "fp16"),
@@ -207,7 +207,7 @@ def test_offsets_past_two_to_the_31_elements(rng):
 
 
 def test_more_tiles_than_workgroups_are_strided_over(rng, monkeypatch):
-    monkeypatch.setattr("rocke_cupy._rows._WORKGROUPS", 3)
+    monkeypatch.setattr("rocke_cupy.kernels.rows._WORKGROUPS", 3)
     array = values(rng, (1, 5000, 1, 8), "fp16")
     assert_copied(array, array.shape, np.dtype(np.float16))
 

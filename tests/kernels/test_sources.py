@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from rocke_cupy import _launch, _rows
-from rocke_cupy._source import kernels_src
-from rocke_cupy._variant import KernelVariant
+from rocke_cupy.gpu import launch
+from rocke_cupy.kernels import rows
+from rocke_cupy.kernels.source import kernels_src
+from rocke_cupy.kernels.variant import KernelVariant
 
 ORDER = ("common", "isa", "tile", "parts", "attention", "convert")
 FILES = sorted(p.relative_to(kernels_src()).as_posix() for p in kernels_src().glob("*/*.*"))
@@ -54,8 +55,10 @@ def test_readme_names_structures_that_exist():
     for structure, dtype in re.findall(r"`(\w+)`[^|]*\| `([\w./]+)` \|", text("README.md")):
         if dtype.endswith(".h"):
             assert f"struct {structure}" in text(dtype)
-    for module, name in re.findall(r"`_(launch|rows)\.([A-Z_]+)`", text("README.md")):
-        assert hasattr({"launch": _launch, "rows": _rows}[module], name)
+    for module, name in re.findall(
+        r"`(gpu/launch|kernels/rows)\.py` `([A-Z_]+)`", text("README.md")
+    ):
+        assert hasattr({"gpu/launch": launch, "kernels/rows": rows}[module], name)
 
 
 @pytest.mark.parametrize("name", ["flash_forward.hip", "flash_forward_wide.hip"])

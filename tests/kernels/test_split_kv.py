@@ -11,8 +11,8 @@ from helpers.fences import Fenced
 from helpers.problems import DTYPES, Case
 
 from rocke_cupy import build_attention_dense
-from rocke_cupy._rows import MERGE_PARTS, merge_kernel, merge_shape
 from rocke_cupy.emulator import run
+from rocke_cupy.kernels.rows import MERGE_PARTS, merge_kernel, merge_shape
 
 CASES = [
     Case(1, 640, heads=4, kv_heads=1, batch=2),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from helpers.compiled import compile_source
 
-from rocke_cupy._build import OPTIONS, KernelSource
-from rocke_cupy._source import translation_unit
-from rocke_cupy._variant import KernelVariant
 from rocke_cupy.emulator import run
+from rocke_cupy.kernels.build import OPTIONS, KernelSource
+from rocke_cupy.kernels.source import translation_unit
+from rocke_cupy.kernels.variant import KernelVariant
 from rocke_cupy.spec import WORK_ORDERS, AttentionDenseSpec
 
 XCDS = 8

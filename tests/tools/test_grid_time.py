@@ -5,7 +5,9 @@ import pytest
 from helpers.emulated import attend, spec_for
 from helpers.problems import Case
 
-from rocke_cupy._grid_time import (
+from rocke_cupy.emulator.timing import constants
+from rocke_cupy.spec import AttentionDenseSpec
+from rocke_cupy.tools.grid_time import (
     BlockCost,
     _run,
     grid_time,
@@ -13,8 +15,6 @@ from rocke_cupy._grid_time import (
     visited_tiles,
     work_items,
 )
-from rocke_cupy.emulator.timing import constants
-from rocke_cupy.spec import AttentionDenseSpec
 
 CASE = Case(600, 256, heads=4, kv_heads=2, batch=2, head_dim=32, causal=True)
 ITEMS = 3 * 4 * 2

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ._launch import element_strides, pack_shape
-from .dense import attention_dense_block, build_attention_dense
-from .emulator import Report, hiprtc, load, run
-from .emulator.code_object import Kernel
-from .rules.masks import UNLIMITED, Masks
-from .spec import BLOCK_M, AttentionDenseSpec
+from ..dense import attention_dense_block, build_attention_dense
+from ..emulator import Report, hiprtc, load, run
+from ..emulator.code_object import Kernel
+from ..gpu.launch import element_strides, pack_shape
+from ..rules.masks import UNLIMITED, Masks
+from ..spec import BLOCK_M, AttentionDenseSpec
 
 TILE = 64
 """Keys of a tile, the unit in which work is counted."""

@@ -99,7 +99,14 @@ def test_lengths_beyond_32_bit_arithmetic_are_refused():
         rocke_cupy.attention(long[:, :1], long, long)
 
 
-@pytest.mark.parametrize("lens", [[7, 0], np.array([7, 0]), np.array([7, 0], np.int32), (7, 0)])
+@pytest.mark.parametrize(
+    "lens",
+    [
+        [7, 0], np.array([7, 0]), np.array([7, 0], np.int32), (7, 0), [np.int64(7), 0],
+        [np.int16(7), np.int16(0)], [np.uint8(7), np.uint8(0)], [np.uint64(7), 0],
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_lengths_may_be_a_list_or_either_integer(lens):
     q, k = bf16(2, 3, 1, 8), bf16(2, 7, 1, 8)
     _, lse = rocke_cupy.attention(q, k, k, kv_lens=lens, return_lse=True)
@@ -119,6 +126,9 @@ def test_numpy_scalars_are_numbers_and_flags():
     assert masks == Masks(3, 0, True)
     assert check_scale(np.float32(0.5), 64) == 0.5
     assert check_scale(3, 64) == 3
+    assert check_scale(ml_dtypes.bfloat16(0.5), 64) == 0.5
+    assert check_scale(np.array(0.5), 64) == check_scale(np.array(0.5, "f2"), 64) == 0.5
+    assert check_scale(np.array(2), 64) == 2
 
 
 @pytest.mark.parametrize("given", ["bfloat16", ml_dtypes.bfloat16, np.dtype(ml_dtypes.bfloat16)])

@@ -7,8 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._build import build
-from ._rows import LANES, MAX_PARTS, MERGE_PARTS, copy_kernel, copy_shape, merge_kernel, merge_shape
+from ..kernels.build import build
+from ..kernels.rows import (
+    LANES,
+    MAX_PARTS,
+    MERGE_PARTS,
+    copy_kernel,
+    copy_shape,
+    merge_kernel,
+    merge_shape,
+)
 
 _BLOCK = (LANES, 1, 1)
 

@@ -1,24 +1,22 @@
-"""Building kernels ahead of their first use, and telling what they would run on."""
+"""Building kernels ahead of their first use."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ._arch import device_arch
-from ._build import KernelSource, build
-from ._cache import cache_dir
-from ._rows import copy_kernel, merge_kernel
-from .dense import build_attention_dense
-from .rules.call import Problem, check_dense
-from .rules.numbers import check_flags, whole_number
-from .rules.options import Options
-from .rules.shapes import check_head_dim
-from .select import select, variants_of_shape
+from ..dense import build_attention_dense
+from ..kernels.build import KernelSource, build
+from ..kernels.rows import copy_kernel, merge_kernel
+from ..rules.arrays import cupy_array_type
+from ..rules.call import Problem, check_dense
+from ..rules.numbers import check_flags, whole_number
+from ..rules.options import Options
+from ..rules.shapes import check_head_dim
+from ..select import select, variants_of_shape
+from .config import last_words
 
 
 def compile(
@@ -89,8 +87,13 @@ def _cupy() -> Any:
     except ImportError as error:
         raise ImportError(
             f"building kernels needs CuPy for ROCm, `pip install rocke_cupy[rocm7]`, and ROCm 7: "
-            f"{_last_words(error)}"
+            f"{last_words(error)}"
         ) from error
+    if cupy_array_type() is None:
+        raise ImportError(
+            f"building kernels needs CuPy for ROCm, `pip install rocke_cupy[rocm7]`: {cupy!r} is "
+            "not CuPy"
+        )
     return cupy
 
 
@@ -102,7 +105,7 @@ def _problem(
     columns = whole_number(head_dim, message)
     if columns < 0:
         raise ValueError(message)
-    check_head_dim(columns, f"head_dim={columns} is a head dim of {columns}")
+    check_head_dim(columns, f"head_dim={columns}")
     like = np.zeros((1, 1, 1, columns), _dtype(dtype))
     options = Options(causal=causal, window_size=window_size, compute_dtype=compute_dtype)
     return replace(check_dense(like, like, like, None, None, options).problem, varlen=varlen)
@@ -114,71 +117,3 @@ def _dtype(dtype: Any) -> np.dtype:
         return np.dtype("no dtype" if dtype is None else dtype)
     except TypeError:
         raise TypeError(f"dtype={dtype!r} must be the dtype of an array") from None
-
-
-def show_config() -> None:
-    """Print versions, device, arch and cache folder, and whether the device is a virtual one.
-
-    Examples
-    --------
-    >>> import rocke_cupy
-    >>> rocke_cupy.show_config()  # doctest: +ELLIPSIS
-    rocke_cupy ...
-    """
-    lines = {
-        "rocke_cupy": _version("rocke_cupy"),
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-        "ml_dtypes": _version("ml_dtypes"),
-        **_gpu_lines(),
-        "cache folder": _cache_line(),
-    }
-    width = max(map(len, lines))
-    for name, value in lines.items():
-        print(f"{name:<{width}}  {value}")
-
-
-def _gpu_lines() -> dict[str, str]:
-    try:
-        import cupy
-    except ImportError as error:
-        return {"CuPy": f"cannot be imported ({_last_words(error)})", "device": "none"}
-    lines = {"CuPy": cupy.__version__}
-    if not cupy.cuda.is_available():
-        return {**lines, "device": "none"}
-    device_id = cupy.cuda.runtime.getDevice()
-    properties = cupy.cuda.runtime.getDeviceProperties(device_id)
-    lines["ROCm"] = str(cupy.cuda.runtime.runtimeGetVersion())
-    lines["device"] = f"{device_id}, {properties['name'].decode()}"
-    try:
-        lines["arch"] = device_arch(device_id)
-    except (NotImplementedError, ValueError) as error:
-        lines["arch"] = str(error)
-    lines["virtual"] = "yes, an emulator: right results, no speed" if _is_virtual() else "no"
-    return lines
-
-
-def _last_words(error: Exception) -> str:
-    """Return the last line of a message that is not a frame drawn around it."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next((line for line in reversed(lines) if line.strip("=- ")), type(error).__name__)
-
-
-def _is_virtual() -> bool:
-    from .emulator import device
-
-    return device.active()
-
-
-def _cache_line() -> str:
-    try:
-        return str(cache_dir())
-    except OSError as error:
-        return str(error)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed, a checkout"

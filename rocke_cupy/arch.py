@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -38,6 +39,11 @@ def require_supported(arch: str, what: str) -> None:
     """Raise NotImplementedError unless kernels exist for ``arch``."""
     if arch != ARCH:
         raise NotImplementedError(f"{what} has kernels for {ARCH} only, this is {arch}")
+
+
+def is_virtual() -> bool:
+    """Return whether this process runs on the virtual device, as ``rocke_cupy.emulator`` says."""
+    return "ROCKE_EMULATOR_ROOT" in os.environ
 
 
 def device_arch(device_id: int) -> str:

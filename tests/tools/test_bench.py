@@ -6,11 +6,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rocke_cupy import _bench, _peers
-from rocke_cupy._bench import SHAPES, Row
-from rocke_cupy._commands import PEERS, SUITES
-from rocke_cupy._peers import Shape, UnavailableError
 from rocke_cupy.reference import attention
+from rocke_cupy.tools import bench, peers
+from rocke_cupy.tools.bench import SHAPES, Row
+from rocke_cupy.tools.commands import PEERS, SUITES
+from rocke_cupy.tools.peers import Shape, UnavailableError
 
 SMALL = Shape("mha", 1, 2, 1, 64, 64, True)
 
@@ -35,12 +35,12 @@ class Steady:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(_bench, "_WARM_SECONDS", 0.0)
+    monkeypatch.setattr(bench, "_WARM_SECONDS", 0.0)
 
 
 def test_samples_are_microseconds_of_a_call_and_long_enough():
     fast, slow = Steady(0.01), Steady(10.0)
-    found = _bench.take_samples({"fast": fast, "slow": slow}, 3)
+    found = bench.take_samples({"fast": fast, "slow": slow}, 3)
     assert found["fast"] == pytest.approx([10.0] * 3)
     assert found["slow"] == pytest.approx([10_000.0] * 3)
     # 3 ms a sample: 300 calls of the fast one after its warm-up of 5, and one of the slow one.
@@ -48,7 +48,7 @@ def test_samples_are_microseconds_of_a_call_and_long_enough():
 
 
 def test_a_row_has_median_and_percentiles():
-    row = _bench._row("x", SMALL, [float(n) for n in range(1, 102)])
+    row = bench._row("x", SMALL, [float(n) for n in range(1, 102)])
     assert (row.microseconds, row.low, row.high) == (51, 11, 91)
 
 
@@ -60,11 +60,11 @@ def test_operations_are_halved_for_causal():
 
 def test_a_peer_with_another_result_is_refused():
     ours = Steady(1.0, out=1.0)
-    assert _bench._checked(Steady(1.0, out=1.01), ours)
+    assert bench._checked(Steady(1.0, out=1.01), ours)
     with pytest.raises(UnavailableError, match=r"differs from ours by 0\.5"):
-        _bench._checked(Steady(1.0, out=0.5), ours)
+        bench._checked(Steady(1.0, out=0.5), ours)
     with pytest.raises(UnavailableError, match="nan"):
-        _bench._checked(Steady(1.0, out=np.nan), ours)
+        bench._checked(Steady(1.0, out=np.nan), ours)
 
 
 def test_peers_that_are_missing_or_fail_are_told_and_left_out(monkeypatch):
@@ -74,11 +74,11 @@ def test_peers_that_are_missing_or_fail_are_told_and_left_out(monkeypatch):
     def broken(shape, sets):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(_bench, "Ours", lambda shape, sets: Steady(1.0))
+    monkeypatch.setattr(bench, "Ours", lambda shape, sets: Steady(1.0))
     peers = {"missing": missing, "broken": broken, "good": lambda shape, sets: Steady(2.0)}
-    monkeypatch.setattr(_bench, "PEERS", peers)
+    monkeypatch.setattr(bench, "PEERS", peers)
     notes = []
-    rows = _bench.measure(SMALL, list(peers), 3, notes.append)
+    rows = bench.measure(SMALL, list(peers), 3, notes.append)
     assert [(r.implementation, r.kind, r.microseconds) for r in rows] == [
         ("rocke_cupy", "measured", 1000.0), ("good", "measured", 2000.0),
     ]  # fmt: skip
@@ -89,21 +89,21 @@ def test_peers_that_are_missing_or_fail_are_told_and_left_out(monkeypatch):
 def test_adapters_say_what_is_not_installed(monkeypatch):
     monkeypatch.delenv("FLYDSL_ROOT", raising=False)
     with pytest.raises(UnavailableError, match="FLYDSL_ROOT"):
-        _peers.PEERS["flydsl"](SMALL, 1)
+        peers.PEERS["flydsl"](SMALL, 1)
     for name in ("aiter", "torch"):
         with pytest.raises(UnavailableError, match=r"cannot be imported|no AMD GPU"):
-            _peers.PEERS[name](SMALL, 1)
+            peers.PEERS[name](SMALL, 1)
 
 
 def test_the_arguments_name_all_suites_and_peers():
     assert set(SUITES) == {shape.suite for shape in SHAPES}
-    assert set(PEERS) == set(_peers.PEERS)
+    assert set(PEERS) == set(peers.PEERS)
 
 
 @pytest.mark.network
 def test_without_a_gpu_times_are_modelled_and_it_says_so(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(_bench, "SHAPES", [Shape("short", 1, 4, 4, 512, 64, False)])
-    rows = _bench.run(
+    monkeypatch.setattr(bench, "SHAPES", [Shape("short", 1, 4, 4, 512, 64, False)])
+    rows = bench.run(
         ["short"], [], samples=3, rocm="7.0", modelled=True,
         csv_file=tmp_path / "rows.csv", plot_file=None,
     )  # fmt: skip
@@ -122,15 +122,28 @@ def test_the_plot_has_a_panel_for_each_group(tmp_path):
         Row("measured", name, Shape("mha", 1, 2, 2, length, 64, causal), 10.0)
         for name in ("a", "b") for length in (64, 128) for causal in (True, False)
     ]  # fmt: skip
-    _bench.plot(rows, tmp_path / "plot.png")
+    bench.plot(rows, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 1000
 
 
 @pytest.mark.gpu
 def test_our_adapter_computes_attention_and_takes_time(cp):
-    ours = _peers.Ours(SMALL, 2)
-    q, k, v = _peers.arrays(SMALL, 0)
+    ours = peers.Ours(SMALL, 2)
+    q, k, v = peers.arrays(SMALL, 0)
     assert q.dtype == ml_dtypes.bfloat16
     expected = attention(q, k, v, causal=True).astype(np.float32)
     np.testing.assert_allclose(ours.result(), expected, atol=0.03)
     assert ours.elapsed(lambda: ours.call(1)) > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [(["torch"], "Not compared with torch: others' kernels"), (None, "")]
+)
+def test_peers_that_cannot_be_compared_with_are_named(given, told, capsys, monkeypatch):
+    monkeypatch.setattr(bench, "SHAPES", [])
+    bench.run(
+        SUITES, given, samples=1, rocm="7.0", modelled=True, csv_file=None, plot_file=None
+    )  # fmt: skip
+    printed = capsys.readouterr().out
+    assert told in printed
+    assert ("Not compared" in printed) == bool(told)

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ._build import build
-from ._device_lengths import DeviceLengths
-from ._launch import PreparedLaunch, element_strides, pack_shape
-from ._steps import Layout
-from .dense import attention_dense_block, attention_dense_grid, build_attention_dense
-from .rules.arrays import check_overlap
-from .rules.call import Problem
-from .rules.shapes import Axes
-from .spec import AttentionDenseSpec
+from ..dense import attention_dense_block, attention_dense_grid, build_attention_dense
+from ..kernels.build import build
+from ..rules.arrays import check_overlap
+from ..rules.call import Problem
+from ..rules.shapes import Axes
+from ..spec import AttentionDenseSpec
+from .launch import PreparedLaunch, element_strides, pack_shape
+from .lengths import DeviceLengths
+from .steps import Layout
 
 _FLOAT32 = np.dtype(np.float32)
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arch import COMPUTE_UNITS
-from ._build import OPTIONS, KernelSource
-from ._source import translation_unit
-from .rules.dtypes import BFLOAT16, FLOAT16
+from ..arch import COMPUTE_UNITS
+from ..rules.dtypes import BFLOAT16, FLOAT16
+from .build import OPTIONS, KernelSource
+from .source import translation_unit
 
 ROW_STRIDES = np.dtype([("axis", np.int64, 3), ("column", np.int64)], align=True)
 ROW_COUNT = np.dtype([("count", np.int32, 3), ("tile_log2", np.int32)], align=True)

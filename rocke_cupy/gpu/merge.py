@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ._plan import cupy_calls
-from ._steps import MAX_PARTS, Copy, Layout, Merge
+from .plan import cupy_calls
+from .steps import MAX_PARTS, Copy, Layout, Merge
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 

@@ -79,7 +79,7 @@ class Ours:
     def __init__(self, shape: Shape, sets: int) -> None:
         import cupy
 
-        from . import attention
+        from .. import attention
 
         self._cupy, self._attention, self._causal = cupy, attention, shape.causal
         self._sets = [[cupy.asarray(a) for a in arrays(shape, n)] for n in range(sets)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from .spec import WORK_ORDERS, AttentionDenseSpec
+from ..spec import WORK_ORDERS, AttentionDenseSpec
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._block import TILE, run_block
-from .dense import attention_dense_grid
-from .emulator.timing import constants
-from .rules.masks import UNLIMITED
-from .spec import BLOCK_M, AttentionDenseSpec
+from ..dense import attention_dense_grid
+from ..emulator.timing import constants
+from ..rules.masks import UNLIMITED
+from ..spec import BLOCK_M, AttentionDenseSpec
+from .block import TILE, run_block
 
 
 class WorkItems(NamedTuple):

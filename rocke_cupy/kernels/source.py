@@ -20,7 +20,7 @@ def kernels_src() -> Path:
     An installed wheel has it inside the package; in a checkout, and so in an editable install, it
     lies beside the package.
     """
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     for folder in (package / "kernels_src", package.parent / "kernels_src"):
         if any(folder.glob("*/*.hip")):
             return folder

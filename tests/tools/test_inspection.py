@@ -6,9 +6,9 @@ import pytest
 from helpers.specs import spec
 
 from rocke_cupy.__main__ import main
-from rocke_cupy._inspect import _conflicts_of, inspect_kernel
 from rocke_cupy.emulator.mix import LdsSite
 from rocke_cupy.emulator.timing import UNITS
+from rocke_cupy.tools.inspection import _conflicts_of, inspect_kernel
 
 pytestmark = pytest.mark.network
 

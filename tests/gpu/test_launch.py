@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from rocke_cupy import _launch
+from rocke_cupy.gpu import launch
 from rocke_cupy.rules.masks import Masks
 
 
 def packed(**numbers):
     strides = {name: (100 * i, 10 * i, i) for i, name in enumerate("qkvo", 1)}
-    return _launch.pack_shape(strides=strides, masks=Masks(5, 6, True), **numbers)
+    return launch.pack_shape(strides=strides, masks=Masks(5, 6, True), **numbers)
 
 
 def test_each_field_holds_what_it_is_named_after():
     plain = [
         n
-        for n in _launch.SHAPE.names
+        for n in launch.SHAPE.names
         if n not in {*"qkvo", "window_left", "window_right", "top_left"}
     ]
     shape = packed(**{name: 1000 + i for i, name in enumerate(plain)})
@@ -31,7 +31,7 @@ def test_fields_that_are_not_named_are_zero():
 
 
 def test_large_strides_and_negative_ones_fit():
-    shape = _launch.pack_shape(
+    shape = launch.pack_shape(
         strides={n: (2**62, -(2**40), 0) for n in "qkvo"}, masks=Masks(2**30, 2**30, False)
     )
     assert tuple(map(int, shape["v"])) == (2**62, -(2**40), 0)
@@ -44,8 +44,8 @@ def test_a_field_that_does_not_exist_is_refused():
 
 def test_strides_are_in_elements_and_zero_for_axes_that_are_not_stepped_over():
     array = np.zeros((4, 1, 6, 8), np.float16)[::-1, :, ::2]
-    assert _launch.element_strides(array, (0, 1, 2)) == (-48, 0, 16)
-    assert _launch.element_strides(array[0], (-1, 1, 0)) == (0, 16, 0)
+    assert launch.element_strides(array, (0, 1, 2)) == (-48, 0, 16)
+    assert launch.element_strides(array[0], (-1, 1, 0)) == (0, 16, 0)
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_strides_are_in_elements_and_zero_for_axes_that_are_not_stepped_over():
     ],
 )
 def test_grids_keep_the_product_within_the_limits(axes, folded):
-    assert _launch.fold_grid(*axes) == folded
+    assert launch.fold_grid(*axes) == folded

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .rules.arrays import host_copy, is_cupy
-from .rules.lengths import Lengths, longest_sequence
+from ..rules.arrays import host_copy, is_cupy
+from ..rules.lengths import Lengths, longest_sequence
 
 
 class DeviceLengths(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ._block import TILE, kernel_of, run_block
-from .emulator.mix import KINDS, LdsSite, Mix, kind_of, mix_between
-from .emulator.timing import Pace, Phase, phases
-from .spec import BLOCK_M, AttentionDenseSpec
+from ..emulator.mix import KINDS, LdsSite, Mix, kind_of, mix_between
+from ..emulator.timing import Pace, Phase, phases
+from ..spec import BLOCK_M, AttentionDenseSpec
+from .block import TILE, kernel_of, run_block
 
 _WAVES = BLOCK_M // 32
 _TURNS = 8

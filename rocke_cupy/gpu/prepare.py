@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ._device_lengths import DeviceLengths
-from ._plan import Plan, address, cupy_calls, distances, near
-from ._steps import Copy, Layout, Merge
-from .rules.arrays import check_overlap
-from .rules.call import Problem
-from .rules.shapes import Axes
-from .select import select
-from .spec import AttentionDenseSpec
+from ..rules.arrays import check_overlap
+from ..rules.call import Problem
+from ..rules.shapes import Axes
+from ..select import select
+from ..spec import AttentionDenseSpec
+from .lengths import DeviceLengths
+from .plan import Plan, address, cupy_calls, distances, near
+from .steps import Copy, Layout, Merge
 
 _VECTOR_BYTES = 16
 """What the kernel loads at once: q, k and v start, and step, in multiples of it."""

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ._arch import device_arch, require_supported
-from ._cache import cache_dir, publish
+from ..arch import device_arch, require_supported
+from ..cache import cache_dir, publish
 
 # The language CuPy would choose as well, stated since it changed between CuPy's versions.
 OPTIONS = ("--std=c++17", "-O3")

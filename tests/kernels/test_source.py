@@ -6,8 +6,9 @@ import re
 import pytest
 from helpers.specs import NEW_FIELDS, spec
 
-from rocke_cupy import _source, build_attention_dense
-from rocke_cupy._variant import KernelVariant
+from rocke_cupy import build_attention_dense
+from rocke_cupy.kernels import source
+from rocke_cupy.kernels.variant import KernelVariant
 
 SHAPE_FIELDS = dict(batch=3, seqlen_q=1024, seqlen_kv=1024, num_query_heads=16, num_kv_heads=4)
 
@@ -68,10 +69,10 @@ def test_names_of_variants_are_their_fields():
 
 
 def test_it_includes_nothing_and_starts_with_the_digest():
-    source = build_attention_dense(spec())
-    assert "#include" not in source.code
-    assert source.code.startswith(f"// rocke_cupy {source.name} sources {_source.sources_digest()}")
-    assert source.code.rstrip().endswith(f"ROCKE_ATTENTION_FORWARD({source.name})")
+    kernel = build_attention_dense(spec())
+    assert "#include" not in kernel.code
+    assert kernel.code.startswith(f"// rocke_cupy {kernel.name} sources {source.sources_digest()}")
+    assert kernel.code.rstrip().endswith(f"ROCKE_ATTENTION_FORWARD({kernel.name})")
 
 
 def test_constants_are_written_as_members():
@@ -94,14 +95,14 @@ def tree(tmp_path, monkeypatch):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(_source, "kernels_src", lambda: tmp_path)
-    _source.sources_digest.cache_clear()
+    monkeypatch.setattr(source, "kernels_src", lambda: tmp_path)
+    source.sources_digest.cache_clear()
     yield tmp_path
-    _source.sources_digest.cache_clear()
+    source.sources_digest.cache_clear()
 
 
 def unit():
-    return _source.translation_unit("attention/kernel.hip", "KERNEL", "entry_name", {"n": 3})
+    return source.translation_unit("attention/kernel.hip", "KERNEL", "entry_name", {"n": 3})
 
 
 def test_each_header_is_inlined_once_in_the_order_of_inclusion(tree):
@@ -141,14 +142,14 @@ def test_a_header_that_is_missing_is_named_with_its_includer(tree):
     ids=["content", "name", "new file"],
 )
 def test_any_change_of_the_tree_changes_the_digest(tree, change):
-    before = _source.sources_digest()
+    before = source.sources_digest()
     change(tree)
-    _source.sources_digest.cache_clear()
-    assert _source.sources_digest() != before
+    source.sources_digest.cache_clear()
+    assert source.sources_digest() != before
 
 
 def test_notes_beside_the_sources_do_not_change_the_digest(tree):
-    before = _source.sources_digest()
+    before = source.sources_digest()
     (tree / "README.md").write_text("words")
-    _source.sources_digest.cache_clear()
-    assert _source.sources_digest() == before
+    source.sources_digest.cache_clear()
+    assert source.sources_digest() == before

@@ -1,5 +1,6 @@
 """What `show_config` and the command line print."""
 
+import importlib.metadata
 import subprocess
 import sys
 
@@ -8,6 +9,8 @@ import pytest
 
 import rocke_cupy
 from rocke_cupy.__main__ import main
+from rocke_cupy.arch import is_virtual
+from rocke_cupy.emulator.virtual_root import ROOT_VARIABLE
 
 WORDS = ["rocke_cupy", "Python", "NumPy", np.__version__, "CuPy", "device", "cache folder"]
 
@@ -49,3 +52,27 @@ def test_without_cupy_it_says_so():
     )
     assert "cannot be imported" in run.stdout
     assert "rocke_cupy[rocm7]" in run.stdout
+
+
+def test_the_version_is_that_of_the_package():
+    assert rocke_cupy.__version__ == importlib.metadata.version("rocke_cupy")
+
+
+def test_a_virtual_device_is_known_by_what_the_emulator_sets(monkeypatch):
+    monkeypatch.delenv(ROOT_VARIABLE, raising=False)
+    assert not is_virtual()
+    monkeypatch.setenv(ROOT_VARIABLE, "/somewhere")
+    assert is_virtual()
+
+
+@pytest.mark.parametrize("head_dim", ["300", "7", "-8", "0"])
+def test_inspecting_a_kernel_that_does_not_exist_is_one_sentence(head_dim):
+    with pytest.raises(SystemExit, match=f"no such kernel, head_size={head_dim} must be"):
+        main(["inspect", "--d", head_dim])
+
+
+def test_a_reader_who_has_had_enough_sees_no_traceback():
+    run = subprocess.run(
+        f"{sys.executable} -m rocke_cupy config | true", shell=True, capture_output=True, text=True
+    )
+    assert run.stderr == ""

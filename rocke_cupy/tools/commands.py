@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .spec import BLOCK_M, AttentionDenseSpec
+from ..spec import BLOCK_M, AttentionDenseSpec
 
 SUITES = ("seed", "mha", "gqa", "aiter", "short")
 PEERS = ("aiter", "flydsl", "torch")
@@ -27,10 +27,14 @@ def add_inspect(commands: Commands) -> None:
 
 
 def _run_inspect(options: argparse.Namespace) -> None:
-    from . import _inspect
+    from . import inspection
 
-    inspection = _inspect.inspect_kernel(_spec_from(options), options.rocm)
-    print(_inspect.as_json(inspection) if options.json else _inspect.as_text(inspection))
+    try:
+        spec = _spec_from(options)
+    except ValueError as error:
+        raise SystemExit(f"inspect: there is no such kernel, {error}") from None
+    inspected = inspection.inspect_kernel(spec, options.rocm)
+    print(inspection.as_json(inspected) if options.json else inspection.as_text(inspected))
 
 
 def add_bench(commands: Commands) -> None:
@@ -41,7 +45,9 @@ def add_bench(commands: Commands) -> None:
     parser.add_argument(
         "--suite", nargs="+", choices=SUITES, default=SUITES, help="groups of shapes (default all)"
     )
-    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="compare with")
+    parser.add_argument(
+        "--peers", nargs="*", choices=PEERS, help="compare with, where there is a GPU (default all)"
+    )
     parser.add_argument("--samples", type=int, default=30, help="of each shape (default 30)")
     parser.add_argument("--modelled", action="store_true", help="model even if there is a GPU")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write all rows")
@@ -51,9 +57,9 @@ def add_bench(commands: Commands) -> None:
 
 
 def _run_bench(options: argparse.Namespace) -> None:
-    from . import _bench
+    from . import bench
 
-    _bench.run(
+    bench.run(
         options.suite,
         options.peers,
         samples=options.samples,

@@ -7,7 +7,6 @@ which.
 from __future__ import annotations
 
 import csv
-import os
 import statistics
 import sys
 import time
@@ -17,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ._config import _last_words
-from ._peers import PEERS, Ours, Shape, Timed, UnavailableError
+from ..arch import ARCH, device_arch, is_virtual
+from .config import last_words
+from .peers import PEERS, Ours, Shape, Timed, UnavailableError
 
 OURS = "rocke_cupy"
 CONVENTION = "TFLOPS count 4 B H S S D operations, half of them when causal."
@@ -82,7 +82,7 @@ def measure(
     ----------
     shape : Shape
     peers : sequence of str
-        Keys of `rocke_cupy._peers.PEERS`.
+        Keys of `rocke_cupy.tools.peers.PEERS`.
     samples : int
         How many samples of each implementation.
     note : callable
@@ -152,11 +152,11 @@ def _row(name: str, shape: Shape, microseconds: list[float]) -> Row:
 
 def model(shape: Shape, rocm: str) -> Row:
     """Return the modelled time of our kernel on one shape."""
-    from ._grid_time import grid_time
-    from .rules.call import Problem
-    from .rules.dtypes import BY_SHORT_NAME
-    from .rules.masks import UNLIMITED, Masks
-    from .select import select
+    from ..rules.call import Problem
+    from ..rules.dtypes import BY_SHORT_NAME
+    from ..rules.masks import UNLIMITED, Masks
+    from ..select import select
+    from .grid_time import grid_time
 
     dtype = BY_SHORT_NAME["bf16"]
     spec = select(
@@ -246,7 +246,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 def run(
     suites: Sequence[str],
-    peers: Sequence[str],
+    peers: Sequence[str] | None,
     *,
     samples: int,
     rocm: str,
@@ -261,12 +261,17 @@ def run(
             f"MODELLED, not measured: {why}. Times follow from the emulator's timing model "
             "(docs/timing_model.md), at the clock that a MI355X sustains."
         )
+        if peers:
+            print(
+                f"Not compared with {', '.join(peers)}: others' kernels are measured, not modelled."
+            )
     print(CONVENTION)
+    chosen = tuple(PEERS) if peers is None else peers
     shapes = [shape for shape in SHAPES if shape.suite in suites]
     rows: list[Row] = []
     for number, shape in enumerate(shapes):
         _show_progress(number, len(shapes), shape)
-        new = [model(shape, rocm)] if why else measure(shape, peers, samples, print)
+        new = [model(shape, rocm)] if why else measure(shape, chosen, samples, print)
         _clear_progress()
         for row in new:
             print(as_text(row), flush=True)
@@ -283,20 +288,16 @@ def run(
 
 def _why_not_measured() -> str:
     """Return why nothing can be measured here, or an empty string."""
-    from .emulator.virtual_root import ROOT_VARIABLE
-
-    if ROOT_VARIABLE in os.environ:
+    if is_virtual():
         return "this is the virtual device"
     try:
         import cupy
-
-        from ._arch import ARCH, device_arch
 
         if not cupy.cuda.is_available():
             return "CuPy finds no device"
         arch = device_arch(cupy.cuda.runtime.getDevice())
     except ImportError as error:
-        return f"CuPy cannot be imported: {_last_words(error)}"
+        return f"CuPy cannot be imported: {last_words(error)}"
     except NotImplementedError as error:
         return str(error)
     return "" if arch == ARCH else f"the device is {arch}, not {ARCH}"

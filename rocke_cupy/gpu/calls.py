@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ._device_lengths import on_device, rows_to_launch
-from ._prepare import AnyPlan, prepare
-from .rules.arrays import cupy_array_type, is_cupy
-from .rules.call import Call, key_lengths, packing
-from .rules.lengths import Lengths
-from .rules.options import Options
+from ..rules.arrays import cupy_array_type, is_cupy
+from ..rules.call import Call, key_lengths, packing
+from ..rules.lengths import Lengths
+from ..rules.options import Options
+from .lengths import on_device, rows_to_launch
+from .prepare import AnyPlan, prepare
 
 _KEPT_CALLS = 4096
 """A decoding loop has a new length, so a new plan, at each step: old ones must not pile up."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ._arch import MAX_GRID_X, MAX_GRID_YZ
-from .rules.masks import Masks
+from ..arch import MAX_GRID_X, MAX_GRID_YZ
+from ..rules.masks import Masks
 
 _MAX_WORK = 2**31
 """Work items are counted in 32 bits."""

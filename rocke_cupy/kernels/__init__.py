@@ -1,0 +1,1 @@
+"""From a spec to a built kernel: constants, source text, geometry, compilation."""
