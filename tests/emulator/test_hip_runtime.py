@@ -127,8 +127,35 @@ def test_zeros_overwrite_what_was_there(cp):
 
 
 def resident_bytes():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return status_bytes("VmRSS")
+
+
+def status_bytes(name):
+    """A figure of the process: VmRSS, or VmPTE for its page tables."""
+    with open("/proc/self/status") as file:
+        (kilobytes,) = (line.split()[1] for line in file if line.startswith(name + ":"))
+    return int(kilobytes) << 10
+
+
+def test_neither_freed_nor_kept_allocations_use_up_the_kernels_maps(hip):
+    """A process may have 65,530 maps, and page tables for a million allocations take 2 GiB."""
+    maps, tables = maps_of_process(), status_bytes("VmPTE")
+    kept = []
+    for _ in range(17_000):
+        freed, held = ctypes.c_void_p(), ctypes.c_void_p()
+        assert hip.hipMalloc(ctypes.byref(freed), 8) == abi.SUCCESS
+        assert hip.hipMalloc(ctypes.byref(held), 8) == abi.SUCCESS
+        assert hip.hipFree(freed) == abi.SUCCESS
+        kept.append(held)
+    assert maps_of_process() < maps + 100
+    for held in reversed(kept):
+        assert hip.hipFree(held) == abi.SUCCESS
+    assert status_bytes("VmPTE") < tables + (8 << 20)
+
+
+def maps_of_process():
+    with open("/proc/self/maps") as file:
+        return sum(1 for _ in file)
 
 
 def test_more_than_the_device_has_is_out_of_memory(cp):

@@ -13,6 +13,8 @@
 #define ARENA_BYTES_LEAST ((size_t)16 << 30)
 #define PAGE_BYTES ((size_t)4096)
 #define GUARD_BYTES ((size_t)1 << 20)
+/* What one table of pages maps. */
+#define TABLE_BYTES ((size_t)2 << 20)
 /* Fresh memory holds this byte, not zeros: NaN as float16, bfloat16, float32 and float64. Larger
  * allocations stay zero, so that they cost nothing until they are touched. */
 enum { POISON = 0xFF };
@@ -87,7 +89,9 @@ static Error allocate_locked(void **pointer, size_t size, int device, MemoryKind
     if (pages + GUARD_BYTES > arena_end - next_address)
         return fail(OUT_OF_MEMORY, "the address space of the virtual device is used up");
     void *address = (void *)next_address;
-    if (mprotect(address, pages, PROT_READ | PROT_WRITE))
+    /* With its guard, so that all allocations are one mapping: the kernel allows 65,530 of them
+     * (vm.max_map_count). Bounds are checked with the table, by the emulator and by copies. */
+    if (mprotect(address, pages + GUARD_BYTES, PROT_READ | PROT_WRITE))
         return fail(OUT_OF_MEMORY, "the operating system refuses %zu bytes more", size);
     Error error = remember(next_address, size, device, kind);
     if (error) return error;
@@ -120,6 +124,23 @@ Error adopt_variable(void *address, size_t size, int device) {
     return error;
 }
 
+/* Give the pages of a freed allocation back, and the tables of pages that no live one needs: tables
+ * of a million allocations take 2 GiB. `index` is that of the next live allocation. The fresh
+ * mapping is as its surroundings, so that the kernel makes one of them. */
+static void give_back(uintptr_t start, uintptr_t end, size_t index) {
+    uintptr_t low = start & ~(TABLE_BYTES - 1);
+    uintptr_t high = (end + TABLE_BYTES - 1) & ~(TABLE_BYTES - 1);
+    uintptr_t before = index ? page_round(live[index - 1].address + live[index - 1].size) : 0;
+    uintptr_t after = index < live_count ? live[index].address : next_address;
+    if (low < arena) low = arena;
+    if (low < before) low = before;
+    if (high > next_address) high = next_address;
+    if (high > after) high = after;
+    mmap((void *)low, high - low, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    madvise((void *)low, high - low, MADV_NOHUGEPAGE);
+}
+
 static Error release(void *pointer, const char *function) {
     if (!pointer) return SUCCESS;
     pthread_mutex_lock(&lock);
@@ -135,9 +156,8 @@ static Error release(void *pointer, const char *function) {
     live_count--;
     generation++;
     if (freed.kind == DEVICE_MEMORY) used_bytes[freed.device] -= freed.size;
-    /* The pages go back, the addresses stay reserved: a later access is one to no allocation. */
-    mmap(pointer, page_round(freed.size), PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    /* The addresses are not used again: a later access is one to no allocation. */
+    give_back(freed.address, freed.address + page_round(freed.size), index - 1);
     pthread_mutex_unlock(&lock);
     return SUCCESS;
 }
