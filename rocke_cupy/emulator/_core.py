@@ -76,6 +76,8 @@ class Launch(ctypes.Structure):
         ("n_code", _u64),
         ("buffer_start", ctypes.c_void_p),
         ("buffer_end", ctypes.c_void_p),
+        ("buffer_host", ctypes.c_void_p),
+        ("buffer_device", ctypes.c_void_p),
         ("buffer_writable", ctypes.c_void_p),
         ("n_buffers", _u64),
         ("workgroups", ctypes.c_void_p),

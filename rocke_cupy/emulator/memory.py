@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,22 +14,28 @@ from rocke_cupy.emulator.code_object import Kernel
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that a kernel may access, at its real address.
+    """Memory that a kernel may access.
 
     Attributes
     ----------
     address, size : int
-        Where it starts, and its bytes.
+        Where it starts, for the kernel's pointers, and its bytes.
     name : str
         For messages.
     writable : bool
         Whether stores are allowed.
+    host : int, optional
+        Where the bytes are in this process; at `address` unless given.
+    device : int, optional
+        Where they would be on a device, which the timing model asks; at `address` unless given.
     """
 
     address: int
     size: int
     name: str
     writable: bool = True
+    host: int | None = None
+    device: int | None = None
 
 
 class BufferTable:
@@ -36,12 +43,28 @@ class BufferTable:
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         self.buffers = sorted((b for b in buffers if b.size), key=lambda b: b.address)
-        self.start = np.array([b.address for b in self.buffers], np.uint64)
-        self.end = np.array([b.address + b.size for b in self.buffers], np.uint64)
-        self.writable = np.array([b.writable for b in self.buffers], np.uint8)
+        self._columns = {
+            "buffer_start": np.array([b.address for b in self.buffers], np.uint64),
+            "buffer_end": np.array([b.address + b.size for b in self.buffers], np.uint64),
+            "buffer_host": self._distances(b.host for b in self.buffers),
+            "buffer_device": self._distances(b.device for b in self.buffers),
+            "buffer_writable": np.array([b.writable for b in self.buffers], np.uint8),
+        }
         for low, high in zip(self.buffers, self.buffers[1:], strict=False):
             if low.address + low.size > high.address:
                 raise ValueError(f"buffers {low.name} and {high.name} overlap")
+
+    def _distances(self, places: Iterable[int | None]) -> np.ndarray:
+        """What turns addresses into others, modulo 2**64."""
+        pairs = zip(places, self.buffers, strict=True)
+        distances = [0 if place is None else place - b.address for place, b in pairs]
+        return np.array(distances, np.int64)
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """The fields of the core's launch that this table fills; the table has to stay alive."""
+        addresses = {name: column.ctypes.data for name, column in self._columns.items()}
+        return {**addresses, "n_buffers": len(self.buffers)}
 
     def explain(self, address: int) -> str:
         """Say where an address lies: in, before or past the nearest buffer."""
@@ -59,6 +82,82 @@ class BufferTable:
         if not nearest.writable:
             return f"at offset {offset} of {what}, which is read-only"
         return f"at offset {offset} of {what}, running past its end"
+
+
+# ---- NumPy arrays as device memory ----
+
+_FIRST_ADDRESS = 0x2000_0000_0000
+"""Where device memory starts: neither the host's memory nor the apertures of LDS and scratch."""
+
+_PAGE = 4096
+"""What an allocation of HIP is aligned to."""
+
+_WIDEST = 16
+"""Bytes of the widest access, and what NumPy aligns memory to."""
+
+_GUARD = 1 << 20
+
+
+def buffer_of(name: str, array: np.ndarray) -> Buffer:
+    """Return the memory of an array, where it lies."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return Buffer(low, high - low, name, array.flags.writeable)
+
+
+def _merge(buffers: Sequence[Buffer]) -> list[Buffer]:
+    """Join buffers of views that share memory, so that each byte is in one buffer."""
+    merged: list[Buffer] = []
+    for b in sorted(buffers, key=lambda b: b.address):
+        if merged and b.address < merged[-1].address + merged[-1].size:
+            last = merged[-1]
+            end = max(last.address + last.size, b.address + b.size)
+            name = last.name if b.name == last.name else f"{last.name}, {b.name}"
+            writable = last.writable or b.writable
+            merged[-1] = replace(last, size=end - last.address, name=name, writable=writable)
+        else:
+            merged.append(b)
+    return merged
+
+
+class Placement:
+    """Arrays of the host as allocations of a device.
+
+    Each starts a page, wherever NumPy put it, so that a kernel and the timing model see the same
+    addresses in each run. A view that starts amid 16 bytes does so on the device, and views that
+    share memory do so there.
+
+    Parameters
+    ----------
+    buffers : sequence of Buffer
+        The arrays' memory, where it lies.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self._merged = _merge(buffers)
+        self._starts = [b.address for b in self._merged]
+        self._device: dict[int, int] = {}
+        free = _FIRST_ADDRESS
+        # In the order in which they are given: that of the host's addresses changes.
+        for given in buffers:
+            b = self._at(given.address)
+            if b.address not in self._device:
+                self._device[b.address] = free + b.address % _WIDEST
+                free += -(-(b.size + _WIDEST) // _PAGE) * _PAGE + _GUARD
+
+    def _at(self, host: int) -> Buffer:
+        return self._merged[bisect_right(self._starts, host) - 1]
+
+    def __getitem__(self, host: int) -> int:
+        """The device address of what lies at an address of the host."""
+        b = self._at(host)
+        return self._device[b.address] + host - b.address
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """What a kernel may access: at the addresses of the device, and where it lies."""
+        pairs = [(b, self._device[b.address]) for b in self._merged]
+        moved = [replace(b, address=device, host=b.address) for b, device in pairs]
+        return [*moved, *(replace(b, device=device) for b, device in pairs)]
 
 
 # ---- kernel arguments ----

@@ -17,6 +17,8 @@ from rocke_cupy.emulator.code_object import Kernel
 from rocke_cupy.emulator.memory import (
     Buffer,
     BufferTable,
+    Placement,
+    buffer_of,
     dispatch_packet,
     fill_hidden,
     initial_scalars,
@@ -141,10 +143,7 @@ def launch(
         text_address=program.text_address,
         text_words=len(program.code_object.text) // 4,
         n_code=len(records),
-        buffer_start=table.start.ctypes.data,
-        buffer_end=table.end.ctypes.data,
-        buffer_writable=table.writable.ctypes.data,
-        n_buffers=len(table.buffers),
+        **table.fields,
         workgroups=ids.ctypes.data,
         n_workgroups=len(ids),
         initial_s=scalars.ctypes.data,
@@ -389,8 +388,8 @@ def _workgroup_ids(workgroups: Iterable[int] | None, grid: tuple[int, int, int])
 
 def _aligned_copy(data: bytes) -> np.ndarray:
     size = (len(data) + 63) // 64 * 64
-    block = np.zeros(size + 64, np.uint8)
-    copy = block[-block.ctypes.data % 64 :][:size]
+    block = np.zeros(size + 256, np.uint8)
+    copy = block[-block.ctypes.data % 256 :][:size]
     copy[: len(data)] = np.frombuffer(data, np.uint8)
     return copy
 
@@ -431,9 +430,10 @@ def run(
     args : sequence or bytes
         For each argument a NumPy array (a device buffer with exact bounds, written in place), a
         NumPy scalar or zero-dimensional value of the argument's size, or None for a null pointer.
-        Or one bytes object: the argument block itself.
+        Or one bytes object: the argument block itself. An array is an allocation of the device and
+        starts a page there, wherever it lies here (but a view that starts amid 16 bytes does so).
     buffers : sequence of numpy.ndarray, optional
-        Further memory that the kernel's pointers may reach.
+        Further memory that the kernel's pointers may reach, at its addresses in this process.
 
     Returns
     -------
@@ -445,19 +445,18 @@ def run(
     """
     code = code_object if isinstance(code_object, bytes) else Path(code_object).read_bytes()
     program = load(code)
-    reached = [_buffer(f"buffers[{k}]", array) for k, array in enumerate(buffers or ())]
+    reached = [buffer_of(f"buffers[{k}]", array) for k, array in enumerate(buffers or ())]
     if isinstance(args, bytes):
-        kernarg = args
+        kernarg, placement = args, Placement(reached)
     else:
-        kernarg, own = _pack(_kernel(program, kernel), args)
-        reached = _merge(reached, own)
+        kernarg, placement = _pack(_kernel(program, kernel), args, reached)
     return launch(
         program,
         kernel,
         grid,
         block,
         kernarg,
-        reached,
+        placement.buffers,
         shared_mem=shared_mem,
         memory=memory,
         schedule=schedule,
@@ -472,48 +471,39 @@ def run(
     )
 
 
-def _buffer(name: str, array: np.ndarray) -> Buffer:
-    low, high = np.lib.array_utils.byte_bounds(array)
-    return Buffer(low, high - low, name, array.flags.writeable)
-
-
-def _merge(buffers: list[Buffer], more: list[Buffer]) -> list[Buffer]:
-    """Join buffers of views that share memory, so that each byte is in one buffer."""
-    merged: list[Buffer] = []
-    for b in sorted([*buffers, *more], key=lambda b: b.address):
-        if merged and b.address < merged[-1].address + merged[-1].size:
-            last = merged[-1]
-            end = max(last.address + last.size, b.address + b.size)
-            name = last.name if b.name == last.name else f"{last.name}, {b.name}"
-            merged[-1] = Buffer(last.address, end - last.address, name, last.writable or b.writable)
-        else:
-            merged.append(b)
-    return merged
-
-
-def _pack(kernel: Kernel, args: Sequence[Any]) -> tuple[bytes, list[Buffer]]:
+def _pack(kernel: Kernel, args: Sequence[Any], further: list[Buffer]) -> tuple[bytes, Placement]:
+    """Return the argument block, and where the arrays in it and `further` memory lie."""
     explicit = [a for a in kernel.arguments if not a.kind.startswith("hidden_")]
     if len(args) != len(explicit):
         raise ValueError(f"kernel {kernel.name} takes {len(explicit)} arguments, got {len(args)}")
+    names = [a.name or f"args[{number}]" for number, a in enumerate(explicit)]
+    own = [buffer_of(n, v) for n, v in zip(names, args, strict=True) if _is_buffer(v)]
+    placement = Placement([*own, *further])
     block = bytearray(kernel.kernarg_size)
-    buffers = []
-    for number, (argument, value) in enumerate(zip(explicit, args, strict=True)):
-        name = argument.name or f"args[{number}]"
-        if value is None:
-            data = bytes(8)
-        elif isinstance(value, np.ndarray) and value.ndim:
-            buffers.append(_buffer(name, value))
-            data = value.ctypes.data.to_bytes(8, "little")
-        elif isinstance(value, np.generic | np.ndarray | bytes):
-            data = value if isinstance(value, bytes) else value.tobytes()
-        else:
-            raise TypeError(
-                f"{name}={value!r} must be a NumPy array, a NumPy scalar, bytes or None: "
-                "its size is what the kernel reads"
-            )
+    for name, argument, value in zip(names, explicit, args, strict=True):
+        data = _argument_bytes(name, value, placement)
         if len(data) != argument.size:
             raise ValueError(
                 f"{name} has {len(data)} bytes; kernel {kernel.name} takes {argument.size}"
             )
         block[argument.offset : argument.offset + argument.size] = data
-    return bytes(block), buffers
+    return bytes(block), placement
+
+
+def _is_buffer(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim > 0
+
+
+def _argument_bytes(name: str, value: Any, placement: Placement) -> bytes:
+    if value is None:
+        return bytes(8)
+    if _is_buffer(value):
+        return placement[value.ctypes.data].to_bytes(8, "little")
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tobytes()
+    raise TypeError(
+        f"{name}={value!r} must be a NumPy array, a NumPy scalar, bytes or None: "
+        "its size is what the kernel reads"
+    )

@@ -6,7 +6,6 @@ import functools
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ..dense import attention_dense_block, build_attention_dense
 from ..emulator import Report, hiprtc, load, run
@@ -68,9 +67,9 @@ def run_block(
     dtype = spec.dtype_ir
     # Zeros: what is counted and timed does not depend on values, once the first tile has set
     # the running maximum.
-    q = zeros_on_a_line((1, tokens, group, spec.head_size), dtype)
-    k, v = (zeros_on_a_line((1, keys * splits, 1, spec.head_size), dtype) for _ in "kv")
-    out = zeros_on_a_line((splits, *q.shape), np.dtype(np.float32) if spec.float32_out else dtype)
+    q = np.zeros((1, tokens, group, spec.head_size), dtype)
+    k, v = (np.zeros((1, keys * splits, 1, spec.head_size), dtype) for _ in "kv")
+    out = np.zeros((splits, *q.shape), np.dtype(np.float32) if spec.float32_out else dtype)
     lse = np.empty((splits, group, tokens), np.float32)
     axes = (-1, 1, 2) if spec.varlen else (0, 1, 2)
     arrays = {"q": q, "k": k, "v": v, "o": out[0]}
@@ -98,11 +97,3 @@ def run_block(
         code, name, grid, attention_dense_block(spec), arguments,
         workgroups=[grid[0] - 1], threads=1, **options,
     )  # fmt: skip
-
-
-def zeros_on_a_line(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """Return zeros that start a 128-byte line, as a GPU's allocations do."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + 128, np.uint8)
-    start = -memory.ctypes.data % 128
-    return memory[start : start + size].view(dtype).reshape(shape)

@@ -28,11 +28,11 @@ def loop(padding):
     """Return modelled cycles of a tile, and how many of them LDS lost to bank conflicts."""
     defines = f"#define KPAD 8\n#define VPAD {padding}\n"
     code = hiprtc.compile(defines + SOURCE, ("-O3",), rocm="7.0").code
-    out = zeros_on_a_line((256, 128), np.float32)
-    q = zeros_on_a_line((256, 128), ml_dtypes.bfloat16)
+    out = np.zeros((256, 128), np.float32)
+    q = np.zeros((256, 128), ml_dtypes.bfloat16)
     reports = []
     for tiles in (SHORT, LONG):
-        k, v = (zeros_on_a_line(((tiles + 1) * 64, 128), ml_dtypes.bfloat16) for _ in "kv")
+        k, v = (np.zeros(((tiles + 1) * 64, 128), ml_dtypes.bfloat16) for _ in "kv")
         arguments = [q, k, v, out, np.int32(tiles)]
         reports.append(run(code, "lockstep", (1,), (512,), arguments, races=False, timing=True))
     short, long = reports

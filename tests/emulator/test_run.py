@@ -18,6 +18,10 @@ extern "C" __global__ __launch_bounds__(64) void dynamic(int* out) {
     tile[threadIdx.x] = threadIdx.x;
     out[threadIdx.x] = tile[threadIdx.x] + gridDim.x * 100 + blockDim.y * 1000 + blockIdx.y * 10000;
 }
+extern "C" __global__ void where(float* a, float* b, float* c, unsigned long long* out) {
+    out[0] = (unsigned long long)a, out[1] = (unsigned long long)b;
+    out[2] = (unsigned long long)c, out[3] = (unsigned long long)out;
+}
 extern "C" __global__ __launch_bounds__(64) void indirect(float** rows, float* out) {
     out[threadIdx.x] = rows[threadIdx.x / 32][threadIdx.x % 32];
 }
@@ -56,6 +60,26 @@ class TestArguments:
         both = X.copy()
         run(code, "scale", (2,), (256,), [np.float32(2), both, both, np.int32(300), both])
         np.testing.assert_array_equal(both, 3 * X)
+
+    def test_the_kernel_sees_addresses_of_the_device(self, code):
+        storage = np.zeros(4096, np.uint8)
+        seen = []
+        for start in (0, 16, 48):
+            array = storage[start : start + 1024].view(np.float32)
+            out = np.zeros(4, np.uint64)
+            run(code, "where", (1,), (64,), [array, array[3:], array[1:2].copy(), out])
+            seen.append(out.tolist())
+        assert seen[0] == seen[1] == seen[2]
+        first, later, other, itself = seen[0]
+        assert first % 4096 == other % 4096 == itself % 4096 == 0
+        assert later == first + 12
+        assert len({first, other, itself}) == 3
+
+    def test_a_view_is_no_better_aligned_on_the_device(self, code):
+        x, out = np.zeros(8, np.float32), np.zeros(4, np.uint64)
+        run(code, "where", (1,), (64,), [x[1:], x[:0], None, out])
+        assert out[0] % 4096 == 4
+        assert out[2] == 0
 
     def test_raw_bytes_with_buffers(self, code):
         y = np.zeros(300, np.float32)
@@ -139,7 +163,9 @@ class TestLaunch:
             run(code, "scale", grid, block, [np.float32(2), X, X, np.int32(0), None])
 
     def test_an_unknown_kernel(self, code):
-        with pytest.raises(ValueError, match=r"kernel='nothing' .* dynamic, indirect, scale"):
+        with pytest.raises(
+            ValueError, match=r"kernel='nothing' .* dynamic, indirect, scale, where"
+        ):
             run(code, "nothing", (1,), (64,), [])
 
     @pytest.mark.parametrize("threads", [1, 3])

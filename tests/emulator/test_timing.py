@@ -1,6 +1,7 @@
 """The rules of the timing model, on kernels of a few instructions that are written down."""
 
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def code():
 def cycles(code, name, waves, repeats, turns=40):
     options = dict(timing=True, memory="eager", races=False, shared_mem=ALL_OF_LDS)
     kernel = name_of(name, waves, repeats)
-    out = zeros_on_a_line((1024,), np.float32)
+    out = np.zeros((1024,), np.float32)
     short, long = (
         run(code, kernel, (1,), (64 * waves,), [out, np.int32(n)], **options)
         for n in (turns, 2 * turns)
@@ -143,7 +144,7 @@ def together():
 
 
 def run_together(code, priority=0, extra=0, workgroups=1, **options):
-    out = zeros_on_a_line((512 * workgroups,), np.float32)
+    out = np.zeros((512 * workgroups,), np.float32)
     arguments = [out, np.int32(priority), np.int32(extra)]
     options = {"shared_mem": ALL_OF_LDS, **options}
     return run(code, "together", (workgroups,), (512,), arguments, timing=True, **options)
@@ -198,6 +199,74 @@ def test_each_workgroup_is_timed(together):
     assert set(timing.pace.busy) == {"mfma", "vector", "scalar", "lds", "memory"}
     assert timing.pace.limit == "vector"
     assert "vector issue" in str(timing.pace)
+
+
+# ---- memory ----
+
+ROWS = r"""
+typedef float f4 __attribute__((ext_vector_type(4)));
+extern "C" __global__ __launch_bounds__(512) void rows(const f4* x, f4* out, int n) {
+  f4 sum = {0, 0, 0, 0};
+  int t = threadIdx.x, row = t / 16 * 32 + t % 16;
+#pragma unroll 8
+  for (int j = 0; j < n; j++) sum += x[j * 1024 + row];
+  out[t] = sum;
+}
+extern "C" __global__ __launch_bounds__(64) void scratch(int* out, int n) {
+  int kept[32];
+  for (int j = 0; j < n; j++) kept[j] = out[j];
+  out[threadIdx.x] = kept[n / 2];
+}
+extern "C" __global__ __launch_bounds__(64) void flat(int* out, int n) {
+  volatile int kept[32];
+  for (int j = 0; j < n; j++) kept[j] = j;
+  out[threadIdx.x] = kept[n / 2];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return hiprtc.compile(ROWS, ("-O3",)).code
+
+
+def at(offset, size):
+    """Return floats whose address is `offset` bytes past a multiple of 4096."""
+    storage = np.zeros(size + 8192, np.uint8)
+    start = -storage.ctypes.data % 4096 + offset
+    return storage[start : start + size].view(np.float32)
+
+
+@pytest.mark.parametrize("by_bytes", [False, True])
+def test_lines_do_not_depend_on_where_numpy_put_the_arrays(memory, by_bytes):
+    counts = (64, 128)
+    found = set()
+    for offset in (0, 16, 64, 112):
+        timings = []
+        for n in counts:
+            x, out = at(offset, 16384 * n), at(0, 8192)
+            args = [x, out, np.int32(n)]
+            if by_bytes:
+                args = struct.pack("<QQi", x.ctypes.data, out.ctypes.data, n)
+            buffers = [x, out] if by_bytes else None
+            options = {"timing": True, "buffers": buffers, "shared_mem": ALL_OF_LDS}
+            timings.append(run(memory, "rows", (1,), (512,), args, **options).timing)
+        found.add(timings[0].between(timings[1], counts[1] - counts[0]).cycles)
+    # Eight waves, each with 4 rows of 256 bytes: 8 lines of 2 cycles.
+    (cycles,) = found
+    assert cycles == pytest.approx(8 * 8 * 2, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["scratch", "flat"])
+def test_a_dword_of_scratch_is_two_lines_for_a_wave(memory, name):
+    args = [np.zeros(64, np.int32), np.int32(20)]
+    report = run(memory, name, (1,), (64,), args, timing=True)
+    trace = report.timing.traces[0]
+    names = np.array([i.mnemonic for i in report.program.instructions])[trace["pc"]]
+    touched = {str(n): int(work) for n, work in zip(names, trace["work"], strict=True) if name in n}
+    assert touched
+    for mnemonic, lines in touched.items():
+        assert lines == (8 if mnemonic.endswith("x4") else 2), mnemonic
 
 
 def test_every_constant_has_a_source():

@@ -18,61 +18,81 @@ static int inside(const Launch *l, u64 buffer, u64 address, u32 size, int write)
            l->buffer_end[buffer] - address >= size && (!write || l->buffer_writable[buffer]);
 }
 
-int global_in_bounds(Wave *w, const Instruction *in, u64 exec, const u64 *address, u32 size, int write) {
+/* To the host; a timed launch keeps the address of the device beside it. */
+static void translate(const Group *g, Pending *p, int first, int end, u64 buffer) {
+    u64 host = g->machine->launch.buffer_host[buffer], device = g->machine->launch.buffer_device[buffer];
+    for (int i = first; g->timing && i < end; i++) p->device[i] = p->address[i] + device;
+    for (int i = first; i < end; i++) p->address[i] += host;
+}
+
+int global_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write) {
     Group *g = w->group;
     const Launch *l = &g->machine->launch;
     u64 hint = g->last_buffer;
-    if (exec == ~0ull && hint < l->n_buffers && l->buffer_end[hint] - l->buffer_start[hint] >= size &&
+    if (lanes == ~0ull && hint < l->n_buffers && l->buffer_end[hint] - l->buffer_start[hint] >= size &&
         (!write || l->buffer_writable[hint])) {
         u64 start = l->buffer_start[hint], room = l->buffer_end[hint] - start - size, outside = 0;
-        for (int i = 0; i < LANES; i++) outside |= address[i] - start > room;
-        if (!outside) return 1; /* the common case, without a branch for each lane */
+        for (int i = 0; i < LANES; i++) outside |= p->address[i] - start > room;
+        if (!outside) { /* the common case, without a branch for each lane */
+            translate(g, p, 0, LANES, hint);
+            return 1;
+        }
     }
     for (int i = 0; i < LANES; i++) {
-        if (!(exec >> i & 1)) continue;
-        if (hint < l->n_buffers && inside(l, hint, address[i], size, write)) continue;
-        if (find_buffer(l, address[i], &hint) && inside(l, hint, address[i], size, write)) continue;
-        fail(w, in, FAULT_BOUNDS, i, "%s of %u bytes", write ? "global write" : "global read", size);
-        g->machine->fault.address = address[i];
-        return 0;
+        u64 address = p->address[i];
+        if (!(lanes >> i & 1)) continue;
+        if (!(hint < l->n_buffers && inside(l, hint, address, size, write)) &&
+            !(find_buffer(l, address, &hint) && inside(l, hint, address, size, write))) {
+            fail(w, p->in, FAULT_BOUNDS, i, "%s of %u bytes", write ? "global write" : "global read", size);
+            g->machine->fault.address = address;
+            return 0;
+        }
+        translate(g, p, i, i + 1, hint);
     }
     g->last_buffer = (u32)hint;
     return 1;
 }
 
-int scratch_to_host(Wave *w, const Instruction *in, u64 exec, u64 *address, u32 size) {
+int scratch_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
     u64 limit = w->group->machine->launch.scratch_size;
     for (int i = 0; i < LANES; i++) {
-        if (!(exec >> i & 1)) continue;
-        if (address[i] > limit || limit - address[i] < size) {
-            fail(w, in, FAULT_OTHER, i, "scratch access of %u bytes at offset %lld is outside the %llu bytes of a lane", size,
-                 (long long)address[i], (unsigned long long)limit);
+        if (!(lanes >> i & 1)) continue;
+        u64 offset = p->address[i];
+        if (offset > limit || limit - offset < size) {
+            fail(w, p->in, FAULT_OTHER, i, "scratch access of %u bytes at offset %lld is outside the %llu bytes of a lane", size,
+                 (long long)offset, (unsigned long long)limit);
             return 0;
         }
-        address[i] += (u64)(uintptr_t)w->scratch + (u64)i * limit;
+        if (w->group->timing) p->device[i] = (u64)APERTURE_SCRATCH << 32 | offset;
+        p->address[i] += (u64)(uintptr_t)w->scratch + (u64)i * limit;
     }
     return 1;
 }
 
-int flat_to_host(Wave *w, const Instruction *in, u64 exec, u64 *address, u32 size, int write) {
-    u64 lds = 0, scratch = 0;
-    for (int i = 0; i < LANES; i++) {
-        u64 high = address[i] >> 32;
-        if (high == APERTURE_LDS) lds |= exec & 1ull << i;
-        if (high == APERTURE_SCRATCH) scratch |= exec & 1ull << i;
-    }
-    if (!global_in_bounds(w, in, exec & ~lds & ~scratch, address, size, write)) return 0;
+static int lds_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
     u32 limit = w->group->lds_size;
     for (int i = 0; i < LANES; i++) {
-        if (!((lds | scratch) >> i & 1)) continue;
-        address[i] &= 0xffffffff;
-        if (scratch >> i & 1) continue;
-        if (address[i] > limit || limit - address[i] < size) {
-            fail(w, in, FAULT_LDS_BOUNDS, i, "flat LDS access of %u bytes at address %u is outside the %u bytes of the workgroup",
-                 size, (u32)address[i], limit);
+        if (!(lanes >> i & 1)) continue;
+        u32 offset = (u32)p->address[i];
+        if (offset > limit || limit - offset < size) {
+            fail(w, p->in, FAULT_LDS_BOUNDS, i,
+                 "flat LDS access of %u bytes at address %u is outside the %u bytes of the workgroup", size, offset, limit);
             return 0;
         }
-        address[i] += (u64)(uintptr_t)w->group->lds;
+        if (w->group->timing) p->device[i] = p->address[i];
+        p->address[i] = offset + (u64)(uintptr_t)w->group->lds;
     }
-    return scratch_to_host(w, in, scratch, address, size);
+    return 1;
+}
+
+int flat_to_host(Wave *w, Pending *p, u32 size, int write) {
+    u64 lds = 0, scratch = 0;
+    for (int i = 0; i < LANES; i++) {
+        u64 high = p->address[i] >> 32;
+        if (high == APERTURE_LDS) lds |= p->exec & 1ull << i;
+        if (high == APERTURE_SCRATCH) scratch |= p->exec & 1ull << i;
+        if (scratch >> i & 1) p->address[i] &= 0xffffffff;
+    }
+    return global_to_host(w, p, p->exec & ~lds & ~scratch, size, write) && lds_to_host(w, p, lds, size) &&
+           scratch_to_host(w, p, scratch, size);
 }

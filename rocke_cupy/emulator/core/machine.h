@@ -115,7 +115,8 @@ struct Pending {
     u32 lds_step;   /* bytes between the parts of a two-address LDS operation */
     u64 exec;
     u32 lds[LANES];
-    u64 address[LANES];
+    u64 address[LANES]; /* of the host, once checked */
+    u64 device[LANES];  /* of the device, if the launch is timed */
     u32 data[8][LANES];
 };
 
@@ -196,6 +197,7 @@ typedef struct Launch {
     u64 text_words;
     u64 n_code;
     const u64 *buffer_start, *buffer_end;
+    const u64 *buffer_host, *buffer_device; /* added to an address, modulo 2**64: see memory.py */
     const u8 *buffer_writable;
     u64 n_buffers;
     const u32 *workgroups; /* linear ids to run */

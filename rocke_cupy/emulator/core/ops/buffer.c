@@ -46,9 +46,9 @@ static int buffer_addresses(Wave *w, const Instruction *in, Pending *p, u32 size
         whole |= (u64)(4 * valid >= size) << i;
     }
     inside &= p->exec;
-    if (!global_in_bounds(w, in, inside & whole, p->address, size, write)) return 0;
+    if (!global_to_host(w, p, inside & whole, size, write)) return 0;
     for (int i = 0; inside & ~whole && i < LANES; i++)
-        if ((inside & ~whole) >> i & 1 && !global_in_bounds(w, in, 1ull << i, p->address, 4u * p->valid[i], write)) return 0;
+        if ((inside & ~whole) >> i & 1 && !global_to_host(w, p, 1ull << i, 4u * p->valid[i], write)) return 0;
     u64 bytes = (u64)__builtin_popcountll(inside) * size;
     if (write) w->group->global_written += bytes;
     else w->group->global_read += bytes;

@@ -114,7 +114,7 @@ static void load_scalar(Wave *w, const Instruction *in) {
     u64 base = scalar64(w, &in->src[0]) + (s->kind == OPERAND_NONE ? 0 : scalar32(w, s));
     p->address[0] = (base + (u64)(i64)in->offset) & ~3ull;
     u32 size = 4u * in->dst[0].width;
-    if (global_in_bounds(w, in, 1, p->address, size, 0)) w->group->global_read += size;
+    if (global_to_host(w, p, 1, size, 0)) w->group->global_read += size;
     issued(w, p);
 }
 

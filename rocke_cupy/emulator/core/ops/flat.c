@@ -29,9 +29,9 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
     Pending *p = issue(w, in, QUEUE_VM, space == SPACE_FLAT ? 3 : 1, effect);
     if (space == SPACE_SCRATCH) scratch_addresses(w, in, p);
     else global_addresses(w, in, p);
-    int fine = space == SPACE_GLOBAL   ? global_in_bounds(w, in, p->exec, p->address, size, write)
-               : space == SPACE_FLAT   ? flat_to_host(w, in, p->exec, p->address, size, write)
-                                       : scratch_to_host(w, in, p->exec, p->address, size);
+    int fine = space == SPACE_GLOBAL ? global_to_host(w, p, p->exec, size, write)
+               : space == SPACE_FLAT ? flat_to_host(w, p, size, write)
+                                     : scratch_to_host(w, p, p->exec, size);
     if (fine) {
         u64 bytes = (u64)__builtin_popcountll(p->exec) * size;
         if (write) w->group->global_written += bytes;
@@ -66,7 +66,7 @@ static void global_to_lds(Wave *w, const Instruction *in, u32 size) {
     Pending *p = issue(w, in, QUEUE_VM, 1, copy_to_lds);
     global_addresses(w, in, p);
     lds_dma_addresses(w, in, p, size);
-    if (global_in_bounds(w, in, p->exec, p->address, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) {
+    if (global_to_host(w, p, p->exec, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) {
         w->group->global_read += (u64)__builtin_popcountll(p->exec) * size;
         memset(p->valid, 0xff, sizeof p->valid);
         p->lds_kind = LDS_DMA;
