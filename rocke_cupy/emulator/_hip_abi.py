@@ -53,7 +53,7 @@ class Launch(ctypes.Structure):
 
     _fields_ = (("module", c_uint64), ("kernel", c_uint64), ("grid", c_uint32 * 3),
                 ("block", c_uint32 * 3), ("shared_bytes", c_uint32), ("device", c_int32),
-                ("arguments", POINTER(c_void_p)), ("packed", c_void_p),
+                ("stack_bytes", c_uint64), ("arguments", POINTER(c_void_p)), ("packed", c_void_p),
                 ("packed_bytes", c_size_t))  # fmt: skip
 
 

@@ -47,6 +47,9 @@ class Kernel:
         Bytes of static LDS for a workgroup, of scratch for a lane, and of arguments.
     vgprs, agprs, sgprs : int
         Registers that the compiler counts.
+    dynamic_stack : bool
+        Whether it needs more scratch than the compiler can tell: for recursion and calls through
+        pointers.
     accum_offset : int
         Where the accumulation registers start in the unified register file.
     """
@@ -63,6 +66,7 @@ class Kernel:
     sgpr_spills: int
     max_workgroup: int
     arguments: tuple[Argument, ...]
+    dynamic_stack: bool
     accum_offset: int
     allocated_vgprs: int
     float_mode: int
@@ -171,6 +175,7 @@ class CodeObject:
                 Argument(a[".value_kind"], a[".offset"], a[".size"], a.get(".name", ""))
                 for a in data.get(".args", ())
             ),
+            dynamic_stack=bool(properties >> 11 & 1),
             accum_offset=((rsrc3 & 0x3F) + 1) * 4,
             allocated_vgprs=((rsrc1 & 0x3F) + 1) * 8,
             float_mode=rsrc1 >> 12 & 0xFF,

@@ -184,6 +184,7 @@ def _launch(pointer: Any) -> None:
             kernarg,
             _buffers(launch.device, kernel, kernarg),
             shared_mem=launch.shared_bytes,
+            stack_size=launch.stack_bytes,
             memory=settings.memory,
             schedule=settings.schedule,
             quantum=settings.quantum,

@@ -206,23 +206,40 @@ def fill_hidden(
     return bytes(block_of_bytes)
 
 
+STACK_SIZE = 1024
+"""Bytes of a lane's stack unless hipLimitStackSize is set (clr's stack_size_)."""
+
+_LARGEST_STACK = 16 << 10
+
+
+def scratch_bytes(kernel: Kernel, stack_size: int) -> int:
+    """Scratch of a lane: what the compiler counted, or the stack where it could not count.
+
+    HIP gives a kernel with a dynamic stack at least hipLimitStackSize, but no more than 16 KiB
+    (clr, rocvirtual.cpp).
+    """
+    stack = min(stack_size, _LARGEST_STACK) if kernel.dynamic_stack else 0
+    return -(-max(kernel.scratch_size, stack) // 16) * 16
+
+
 def dispatch_packet(
     kernel: Kernel,
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     lds_size: int,
+    scratch_size: int,
     kernarg: int,
 ) -> bytes:
     """The AQL packet that a kernel may read its launch shape from."""
     threads = [g * b for g, b in zip(grid, block, strict=True)]
     return struct.pack(
         "<HHHHHHIIIIIQQQQ",
-        0, 3, *block, 0, *threads, kernel.scratch_size, lds_size, 0, kernarg, 0, 0,
+        0, 3, *block, 0, *threads, scratch_size, lds_size, 0, kernarg, 0, 0,
     )  # fmt: skip
 
 
 def initial_scalars(
-    kernel: Kernel, kernarg: np.ndarray, packet: np.ndarray, poison: int
+    kernel: Kernel, kernarg: np.ndarray, packet: np.ndarray, scratch_size: int, poison: int
 ) -> tuple[np.ndarray, list[int]]:
     """Scalar registers at the start of a wave, and which of them hold the workgroup ids.
 
@@ -231,6 +248,8 @@ def initial_scalars(
     kernel : Kernel
     kernarg, packet : numpy.ndarray
         Argument block and dispatch packet, in memory that stays alive.
+    scratch_size : int
+        Bytes of a lane.
     poison : int
         What the other registers hold.
     """
@@ -264,7 +283,7 @@ def initial_scalars(
     if enabled(5):
         put(0, 0)  # flat scratch
     if enabled(6):
-        put(kernel.scratch_size)
+        put(scratch_size)
     words = kernarg.view(np.uint32)
     put(*words[kernel.preload_offset : kernel.preload_offset + kernel.preload_length].tolist())
     place = max(place, kernel.user_sgprs)

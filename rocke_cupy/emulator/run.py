@@ -15,6 +15,7 @@ import numpy as np
 from rocke_cupy.emulator import _core
 from rocke_cupy.emulator.code_object import Kernel
 from rocke_cupy.emulator.memory import (
+    STACK_SIZE,
     Buffer,
     BufferTable,
     Placement,
@@ -22,6 +23,7 @@ from rocke_cupy.emulator.memory import (
     dispatch_packet,
     fill_hidden,
     initial_scalars,
+    scratch_bytes,
 )
 from rocke_cupy.emulator.program import Program, load
 from rocke_cupy.emulator.report import EmulationError, Race, Report
@@ -38,7 +40,17 @@ MAX_INSTRUCTIONS = 200_000_000
 
 _SLICE = 0.2  # seconds in the core between looks at Ctrl-C
 _ALONE = 0.005  # seconds of work below which starting threads costs more than it saves
-_KINDS = ("other", "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds")
+_KINDS = (
+    "other",
+    "bounds",
+    "race",
+    "early",
+    "barrier",
+    "hang",
+    "unknown",
+    "lds_bounds",
+    "scratch_bounds",
+)
 
 Progress = Callable[[int, int], None]
 
@@ -52,6 +64,7 @@ def launch(
     buffers: Sequence[Buffer],
     *,
     shared_mem: int = 0,
+    stack_size: int = STACK_SIZE,
     memory: str = "lazy",
     schedule: str = "lockstep",
     quantum: int = 16,
@@ -80,6 +93,9 @@ def launch(
         All memory that the kernel may reach.
     shared_mem : int
         Bytes of dynamic LDS.
+    stack_size : int
+        Bytes of a lane's stack in kernels with recursion or calls through pointers, as
+        hipLimitStackSize sets it.
     memory : {"lazy", "eager"}
         Whether loads take effect at the wait that covers them, or at once.
     schedule : {"lockstep", "to_barrier", "random"}
@@ -116,11 +132,12 @@ def launch(
         kernel, shape, threads_of, shared_mem, memory, schedule, quantum, races
     )
     ids = _workgroup_ids(workgroups, shape)
+    scratch_size = scratch_bytes(kernel, stack_size)
     started = time.perf_counter()
     full = fill_hidden(kernel, kernarg, shape, threads_of, shared_mem)
     arguments = _aligned_copy(full)
     packet = _aligned_copy(
-        dispatch_packet(kernel, shape, threads_of, lds_size, arguments.ctypes.data)
+        dispatch_packet(kernel, shape, threads_of, lds_size, scratch_size, arguments.ctypes.data)
     )
     table = BufferTable(
         [
@@ -130,7 +147,7 @@ def launch(
             Buffer(program.image.ctypes.data, program.image.size, "code object"),
         ]
     )
-    scalars, id_sgprs = initial_scalars(kernel, arguments, packet, POISON)
+    scalars, id_sgprs = initial_scalars(kernel, arguments, packet, scratch_size, POISON)
     records = program.kernel_records(kernel)
     if kernel.float_mode & 0xCC != 0xC0:
         raise EmulationError(
@@ -153,7 +170,7 @@ def launch(
         entry=program.entry(kernel),
         n_vgprs=kernel.allocated_vgprs,
         lds_size=lds_size,
-        scratch_size=(kernel.scratch_size + 15) // 16 * 16,
+        scratch_size=scratch_size,
         mode=kernel.float_mode,
         lazy=memory == "lazy",
         races=2 if races == "collect" else int(bool(races)),
@@ -234,6 +251,8 @@ class _Machine:
             text = f"not modelled: {program.why_unknown(fault.pc)}"
         if kind == "bounds":
             text = f"{text} {table.explain(fault.address)}"
+        if kind == "scratch_bounds" and kernel.dynamic_stack:
+            text += ": the stack of a lane overflows (hipLimitStackSize)"
         place = f"kernel {kernel.name}, workgroup {fault.workgroup}, wave {fault.wave}"
         if fault.lane >= 0:
             place += f", lane {fault.lane}"
@@ -405,6 +424,7 @@ def run(
     args: Sequence[Any] | bytes,
     *,
     shared_mem: int = 0,
+    stack_size: int = STACK_SIZE,
     memory: str = "lazy",
     schedule: str = "lockstep",
     quantum: int = 16,
@@ -458,6 +478,7 @@ def run(
         kernarg,
         placement.buffers,
         shared_mem=shared_mem,
+        stack_size=stack_size,
         memory=memory,
         schedule=schedule,
         quantum=quantum,

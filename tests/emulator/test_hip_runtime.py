@@ -8,6 +8,7 @@ import pytest
 
 from rocke_cupy.emulator import _hip_abi as abi
 from rocke_cupy.emulator import device
+from rocke_cupy.emulator.memory import STACK_SIZE
 
 pytestmark = pytest.mark.gpu
 
@@ -17,6 +18,15 @@ __device__ int table[4] = {1, 2, 3, 4};
 extern "C" __global__ void add(int* p) { p[threadIdx.x] = table[threadIdx.x]++; }
 """
 BOUNDED = 'extern "C" __global__ __launch_bounds__(128) void bounded(float* p) { if (p) p[0] = 1; }'
+
+DEEP = """
+__device__ __attribute__((noinline)) int depth(int n) {
+  volatile int kept[8];
+  kept[n % 8] = n;
+  return n == 0 ? 0 : 1 + depth(n - 1) + kept[n % 8] - n;
+}
+extern "C" __global__ void deep(int* out, int n) { out[threadIdx.x] = depth(n); }
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -373,3 +383,20 @@ def test_a_function_of_another_library_says_that_it_is_missing(cp, capfd):
     with pytest.raises(cp.cuda.cufft.CuFFTError):
         cp.fft.fft(cp.asarray(np.zeros(8, np.complex64)))
     assert "hipfftCreate is not supported on the virtual device" in capfd.readouterr().err
+
+
+def test_the_stack_of_recursive_kernels_is_a_limit_of_the_device(cp, hip, runtime):
+    kernel = cp.RawModule(code=DEEP).get_function("deep")
+    out = cp.zeros(64, np.int32)
+    assert runtime.deviceGetLimit(0) == STACK_SIZE
+    with pytest.raises(cp.cuda.driver.CUDADriverError, match="hipLimitStackSize"):
+        kernel((1,), (64,), (out, cp.int32(60)))
+    assert hip.hipDeviceSetLimit(0, ctypes.c_size_t(8192)) == abi.SUCCESS
+    try:
+        kernel((1,), (64,), (out, cp.int32(60)))
+    finally:
+        assert hip.hipDeviceSetLimit(0, ctypes.c_size_t(STACK_SIZE)) == abi.SUCCESS
+    assert (out.get() == 60).all()
+    assert hip.hipDeviceSetLimit(0, ctypes.c_size_t(0)) == abi.INVALID_VALUE
+    with pytest.raises(runtime.CUDARuntimeError, match="limit 2 is not supported"):
+        runtime.deviceGetLimit(2)

@@ -59,8 +59,9 @@ int scratch_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
         if (!(lanes >> i & 1)) continue;
         u64 offset = p->address[i];
         if (offset > limit || limit - offset < size) {
-            fail(w, p->in, FAULT_OTHER, i, "scratch access of %u bytes at offset %lld is outside the %llu bytes of a lane", size,
-                 (long long)offset, (unsigned long long)limit);
+            fail(w, p->in, FAULT_SCRATCH_BOUNDS, i,
+                 "scratch access of %u bytes at offset %lld is outside the %llu bytes of a lane", size, (long long)offset,
+                 (unsigned long long)limit);
             return 0;
         }
         if (w->group->timing) p->device[i] = (u64)APERTURE_SCRATCH << 32 | offset;

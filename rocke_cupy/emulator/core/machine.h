@@ -228,7 +228,8 @@ struct Machine {
 
 /* ---- shared helpers ---- */
 
-enum { FAULT_OTHER, FAULT_BOUNDS, FAULT_RACE, FAULT_EARLY, FAULT_BARRIER, FAULT_HANG, FAULT_UNKNOWN, FAULT_LDS_BOUNDS };
+enum { FAULT_OTHER, FAULT_BOUNDS, FAULT_RACE, FAULT_EARLY, FAULT_BARRIER, FAULT_HANG, FAULT_UNKNOWN, FAULT_LDS_BOUNDS,
+       FAULT_SCRATCH_BOUNDS };
 
 void fail(Wave *w, const Instruction *in, int kind, int lane, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

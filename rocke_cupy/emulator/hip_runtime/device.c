@@ -301,10 +301,33 @@ EXPORT Error hipDeviceGetByPCIBusId(int *device, const char *text) {
     return fail(INVALID_VALUE, "no device has the PCI bus id %s", text);
 }
 
+enum { LIMIT_STACK_SIZE = 0 }; /* hipLimit_t */
+enum { STACK_BYTES = 1024 };
+static size_t stack_bytes[MAX_DEVICES]; /* 0: the default */
+
+size_t stack_bytes_of(int device) {
+    return stack_bytes[device] ? stack_bytes[device] : STACK_BYTES;
+}
+
+static Error check_limit(const char *function, int limit) {
+    Error error = check_device(current_device());
+    if (error || limit == LIMIT_STACK_SIZE) return error;
+    return fail(NOT_SUPPORTED, "%s: limit %d is not supported on the virtual device", function,
+                limit);
+}
+
 EXPORT Error hipDeviceGetLimit(size_t *value, int limit) {
-    (void)value;
-    (void)limit;
-    return NOT_SUPPORTED_HERE("hipDeviceGetLimit");
+    Error error = check_limit("hipDeviceGetLimit", limit);
+    if (!error) *value = stack_bytes_of(current_device());
+    return error;
+}
+
+EXPORT Error hipDeviceSetLimit(int limit, size_t value) {
+    Error error = check_limit("hipDeviceSetLimit", limit);
+    if (error) return error;
+    if (value < 1) return fail(INVALID_VALUE, "hipDeviceSetLimit: a stack must have 1 byte or more");
+    stack_bytes[current_device()] = value;
+    return SUCCESS;
 }
 
 EXPORT Error hipDeviceCanAccessPeer(int *can, int device, int peer) {

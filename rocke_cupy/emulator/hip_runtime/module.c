@@ -188,6 +188,7 @@ EXPORT Error hipModuleLaunchKernel(Function *function, unsigned grid_x, unsigned
         .block = {block_x, block_y, block_z},
         .shared_bytes = shared_bytes,
         .device = device,
+        .stack_bytes = stack_bytes_of(device),
         .arguments = arguments,
     };
     error = check_launch(function, &launch);

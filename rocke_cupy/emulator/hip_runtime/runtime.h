@@ -63,6 +63,9 @@ Error check_device(int device);
 /* Devices whose memory kernels on `device` may touch, as a bit mask. */
 unsigned peers_of(int device);
 
+/* hipLimitStackSize of a device. */
+size_t stack_bytes_of(int device);
+
 /* memory.c */
 typedef enum { DEVICE_MEMORY, HOST_MEMORY, MANAGED_MEMORY, MODULE_VARIABLE } MemoryKind;
 typedef struct {
@@ -98,6 +101,7 @@ typedef struct {
     uint32_t block[3];
     uint32_t shared_bytes;
     int32_t device;
+    uint64_t stack_bytes; /* of a lane, for kernels with a dynamic stack */
     void **arguments;   /* one pointer an argument, or null */
     const void *packed; /* the argument block as it is, or null */
     size_t packed_bytes;
