@@ -65,6 +65,10 @@ INSTRUCTION = np.dtype(
 _u32, _u64, _i32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32
 
 
+SERVE = ctypes.CFUNCTYPE(ctypes.c_int, _u32, _u64, ctypes.POINTER(_u64 * 8))
+"""Serves a packet of host calls: service, lanes, and eight words of each lane."""
+
+
 class Launch(ctypes.Structure):
     """What a machine runs; core/machine.h has the same layout."""
 
@@ -102,6 +106,8 @@ class Launch(ctypes.Structure):
         ("max_instructions", _u64),
         ("timed_instructions", ctypes.c_void_p),
         ("timing_model", ctypes.c_void_p),
+        ("hostcall", ctypes.c_void_p),
+        ("serve", SERVE),
     )
 
 
@@ -229,6 +235,8 @@ def library() -> ctypes.CDLL:
         "rocke_timed": (ctypes.POINTER(TimedWorkgroup), machine, _u32, ctypes.POINTER(_u64)),
         "rocke_stalls": (address, machine, _u32),
         "rocke_trace": (address, machine, _u32, _u32, ctypes.POINTER(_u64)),
+        "rocke_hostcall_bytes": (_u64, _u32),
+        "rocke_hostcall_start": (None, address, _u32),
     }
     for name, (result, *arguments) in signatures.items():
         function = getattr(core, name)

@@ -77,6 +77,10 @@ class Kernel:
     preload_length: int
     preload_offset: int
 
+    def takes(self, kind: str) -> bool:
+        """Whether it has an argument of a kind of the metadata, such as "hidden_grid_dims"."""
+        return any(argument.kind == kind for argument in self.arguments)
+
 
 @dataclass(frozen=True)
 class Symbol:

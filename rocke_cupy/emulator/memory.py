@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +38,39 @@ class Buffer:
     device: int | None = None
 
 
+_NEAR_NULL = 1 << 24
+"""An address so near to null is an element or member of what a null pointer points to."""
+
+_MISSING = {
+    "hidden_heap_v1": "the heap of malloc, free, new and delete in a kernel",
+    "hidden_printf_buffer": "the buffer of printf without host calls (-mprintf-kind=buffered)",
+    "hidden_default_queue": "the queue of device-side enqueue",
+    "hidden_completion_action": "the completion action of device-side enqueue",
+    "hidden_queue_ptr": "the queue of the launch",
+}
+"""What hidden arguments point to on a device, and nothing does here."""
+
+_MISSING_ADDRESS, _MISSING_BYTES = 0x3000_0000_0000, 1 << 32
+
+MISSING_POINTERS = {name: _MISSING_ADDRESS + k * _MISSING_BYTES for k, name in enumerate(_MISSING)}
+"""An address for each of them: an access there is told from one through a null pointer."""
+
+
+def _what_is_missing(address: int) -> str:
+    for name, start in MISSING_POINTERS.items():
+        if start <= address < start + _MISSING_BYTES:
+            return f"{_MISSING[name]}, which the emulator does not have"
+    return ""
+
+
+def _from_null(address: int) -> str:
+    if not address:
+        return ""
+    if address < _NEAR_NULL:
+        return f", {address} bytes past it"
+    return f", {(1 << 64) - address} bytes before it"
+
+
 class BufferTable:
     """Buffers sorted by address, as the core searches them."""
 
@@ -67,12 +100,19 @@ class BufferTable:
         return {**addresses, "n_buffers": len(self.buffers)}
 
     def explain(self, address: int) -> str:
-        """Say where an address lies: in, before or past the nearest buffer."""
-        if not self.buffers:
-            return f"address {address:#x}, and there are no buffers"
-        nearest = min(
-            self.buffers, key=lambda b: max(b.address - address, address - b.address - b.size)
-        )
+        """Say where an address lies: in, before or past the nearest buffer, or a null pointer."""
+        if missing := _what_is_missing(address):
+            return f"in {missing}"
+
+        def away(b: Buffer) -> int:
+            return max(b.address - address, address - b.address - b.size)
+
+        nearest = min(self.buffers, key=away, default=None)
+        from_null = min(address, (1 << 64) - address)
+        if from_null < _NEAR_NULL and (nearest is None or from_null < away(nearest)):
+            return f"through a null pointer{_from_null(address)}"
+        if nearest is None:
+            return f"at address {address:#x}, and there are no buffers"
         offset = address - nearest.address
         what = f"buffer {nearest.name} of {nearest.size} bytes"
         if offset < 0:
@@ -169,6 +209,7 @@ def fill_hidden(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     shared_mem: int,
+    pointers: Mapping[str, int],
 ) -> bytes:
     """Complete an argument block with what the runtime adds behind the user's arguments.
 
@@ -182,6 +223,8 @@ def fill_hidden(
         Workgroups, and threads of one.
     shared_mem : int
         Bytes of dynamic LDS.
+    pointers : mapping of str to int
+        Addresses that stand for hidden arguments, where the kernel takes them.
     """
     explicit = max(
         (a.offset + a.size for a in kernel.arguments if not a.kind.startswith("hidden_")), default=0
@@ -199,6 +242,7 @@ def fill_hidden(
     values["hidden_dynamic_lds_size"] = shared_mem
     values["hidden_private_base"] = 0x20000
     values["hidden_shared_base"] = 0x10000
+    values.update(pointers)
     for argument in kernel.arguments:
         if argument.kind in values:
             data = values[argument.kind].to_bytes(argument.size, "little")

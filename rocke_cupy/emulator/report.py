@@ -18,8 +18,8 @@ class EmulationError(RuntimeError):
     Attributes
     ----------
     kind : str
-        "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds", "scratch_bounds" or
-        "other".
+        "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds", "scratch_bounds",
+        "trap" or "other".
     instruction, other : int
         Indices of the instructions it is about, or -1.
     wave, lane, workgroup : int

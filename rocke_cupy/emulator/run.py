@@ -14,7 +14,9 @@ import numpy as np
 
 from rocke_cupy.emulator import _core
 from rocke_cupy.emulator.code_object import Kernel
+from rocke_cupy.emulator.hostcall import ARGUMENT, HostCalls
 from rocke_cupy.emulator.memory import (
+    MISSING_POINTERS,
     STACK_SIZE,
     Buffer,
     BufferTable,
@@ -50,6 +52,7 @@ _KINDS = (
     "unknown",
     "lds_bounds",
     "scratch_bounds",
+    "trap",
 )
 
 Progress = Callable[[int, int], None]
@@ -133,8 +136,12 @@ def launch(
     )
     ids = _workgroup_ids(workgroups, shape)
     scratch_size = scratch_bytes(kernel, stack_size)
+    waves = -(-threads_of[0] * threads_of[1] * threads_of[2] // _core.LANES)
+    threads = max(1, min(threads or os.cpu_count() or 1, len(ids)))
+    host = HostCalls(waves * threads) if kernel.takes(ARGUMENT) else None
     started = time.perf_counter()
-    full = fill_hidden(kernel, kernarg, shape, threads_of, shared_mem)
+    pointers = {**MISSING_POINTERS, ARGUMENT: host.address if host else 0}
+    full = fill_hidden(kernel, kernarg, shape, threads_of, shared_mem, pointers)
     arguments = _aligned_copy(full)
     packet = _aligned_copy(
         dispatch_packet(kernel, shape, threads_of, lds_size, scratch_size, arguments.ctypes.data)
@@ -145,6 +152,7 @@ def launch(
             Buffer(arguments.ctypes.data, len(full), "kernel arguments", writable=False),
             Buffer(packet.ctypes.data, 64, "dispatch packet", writable=False),
             Buffer(program.image.ctypes.data, program.image.size, "code object"),
+            *([host.buffer] if host else []),
         ]
     )
     scalars, id_sgprs = initial_scalars(kernel, arguments, packet, scratch_size, POISON)
@@ -178,17 +186,18 @@ def launch(
         schedule=SCHEDULES.index(schedule),
         quantum=quantum,
         work_item_dims=kernel.work_item_dims,
-        threads=max(1, min(threads or os.cpu_count() or 1, len(ids))),
+        threads=threads,
         seed=seed & 0xFFFFFFFFFFFFFFFF,
         max_instructions=max_instructions,
     )
-    waves = -(-threads_of[0] * threads_of[1] * threads_of[2] // _core.LANES)
+    if host:
+        setup.hostcall, setup.serve = host.address, host.serve
     tables = Tables(program, kernel, waves, lds_size) if timing else None
     if tables:
         setup.timed_instructions, setup.timing_model = tables.addresses
     with _Machine(setup) as machine:
         machine.run(len(ids), progress)
-        machine.raise_fault(program, kernel, table)
+        machine.raise_fault(program, kernel, table, host)
         report = machine.report(program, kernel, shape, threads_of, len(ids), started)
         if tables:
             report.timing = machine.timing(tables, waves)
@@ -240,10 +249,14 @@ class _Machine:
         while self._core.rocke_work(self._handle, number, _SLICE):
             pass
 
-    def raise_fault(self, program: Program, kernel: Kernel, table: BufferTable) -> None:
+    def raise_fault(
+        self, program: Program, kernel: Kernel, table: BufferTable, host: HostCalls | None
+    ) -> None:
         """Turn a fault of the core into an exception with the program's lines."""
         if not (pointer := self._core.rocke_fault(self._handle)):
             return
+        if host and host.error:
+            raise host.error
         fault = pointer.contents
         kind = _KINDS[fault.kind]
         text = fault.text.decode()
@@ -251,6 +264,8 @@ class _Machine:
             text = f"not modelled: {program.why_unknown(fault.pc)}"
         if kind == "bounds":
             text = f"{text} {table.explain(fault.address)}"
+        if kind == "trap" and host and host.complaints:
+            text = "\n".join(dict.fromkeys(host.complaints))
         if kind == "scratch_bounds" and kernel.dynamic_stack:
             text += ": the stack of a lane overflows (hipLimitStackSize)"
         place = f"kernel {kernel.name}, workgroup {fault.workgroup}, wave {fault.wave}"
@@ -264,6 +279,8 @@ class _Machine:
                 "early": "loaded by",
             }
             lines.append(f"  {relation.get(kind, 'and')} {program.describe(fault.other_pc)}")
+        if host and kind != "trap":
+            lines += [f"  after {text}" for text in dict.fromkeys(host.complaints)]
         raise EmulationError(
             "\n".join(lines),
             kind,

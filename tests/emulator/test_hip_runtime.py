@@ -210,6 +210,11 @@ def test_host_memory_is_not_taken_for_device_memory(runtime):
         runtime.memset(host.ctypes.data, 0, 8)
 
 
+def test_a_null_pointer_is_called_one(runtime):
+    with pytest.raises(runtime.CUDARuntimeError, match="the destination is null"):
+        runtime.memset(0, 0, 8)
+
+
 def test_freed_memory_is_known_to_be_freed(cp, runtime):
     pointer = runtime.malloc(100)
     runtime.free(pointer)

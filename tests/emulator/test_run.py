@@ -230,6 +230,9 @@ class TestBufferTable:
             (1004, "at offset 4 of buffer a of 100 bytes, which is read-only"),
             (2098, "at offset 98 of buffer b of 100 bytes, running past its end"),
             (2108, "at offset 108 of buffer b of 100 bytes, 8 bytes past its end"),
+            (5, "through a null pointer, 5 bytes past it"),
+            (0, "through a null pointer"),
+            ((1 << 64) - 8, "through a null pointer, 8 bytes before it"),
             (996, "at 4 bytes before buffer a of 100 bytes"),
         ],
     )
@@ -237,4 +240,4 @@ class TestBufferTable:
         assert self.table.explain(address) == text
 
     def test_without_any(self):
-        assert "there are no buffers" in BufferTable([]).explain(16)
+        assert "there are no buffers" in BufferTable([]).explain(1 << 40)

@@ -211,6 +211,8 @@ typedef struct Launch {
     u64 seed, max_instructions;
     const struct TimedInstruction *timed_instructions; /* [n_code]; NULL: no timing */
     const struct TimingModel *timing_model;
+    struct HostcallBuffer *hostcall; /* NULL: the kernel calls nothing on the host */
+    int (*serve)(u32 service, u64 lanes, u64 (*payload)[8]); /* not 0: refused */
 } Launch;
 
 struct Machine {
@@ -229,7 +231,7 @@ struct Machine {
 /* ---- shared helpers ---- */
 
 enum { FAULT_OTHER, FAULT_BOUNDS, FAULT_RACE, FAULT_EARLY, FAULT_BARRIER, FAULT_HANG, FAULT_UNKNOWN, FAULT_LDS_BOUNDS,
-       FAULT_SCRATCH_BOUNDS };
+       FAULT_SCRATCH_BOUNDS, FAULT_TRAP };
 
 void fail(Wave *w, const Instruction *in, int kind, int lane, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -13,6 +13,7 @@ enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT_K
 static Error check_range(const char *function, const char *role, const void *pointer, size_t size,
                          int must_be_device) {
     Allocation found;
+    if (!pointer) return fail(INVALID_VALUE, "%s: the %s is null", function, role);
     if (find_allocation(pointer, &found)) {
         size_t left = found.size - ((uintptr_t)pointer - found.address);
         if (size > left)
@@ -29,7 +30,6 @@ static Error check_range(const char *function, const char *role, const void *poi
     if (must_be_device)
         return fail(INVALID_VALUE, "%s: the %s %p is host memory, the call says device memory",
                     function, role, pointer);
-    if (!pointer) return fail(INVALID_VALUE, "%s: the %s is null", function, role);
     return SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* Program flow, waits, hardware registers and scalar loads. */
 #include "../arithmetic.h"
 #include "../global.h"
+#include "../hostcall.h"
 #include "../machine_tables.h"
 
 void execute_nothing(Wave *w, const Instruction *in) { (void)w, (void)in; }
@@ -69,7 +70,13 @@ static void s_call_b64(Wave *w, const Instruction *in) {
 }
 
 static void s_trap(Wave *w, const Instruction *in) {
-    fail(w, in, FAULT_OTHER, -1, "the kernel trapped (a failed assert, __builtin_trap or an unreachable place)");
+    fail(w, in, FAULT_TRAP, -1, "the kernel trapped (abort, __builtin_trap or an unreachable place)");
+}
+
+enum { MSG_INTERRUPT = 1 };
+static void s_sendmsg(Wave *w, const Instruction *in) {
+    if ((in->imm & 15) == MSG_INTERRUPT) serve_hostcalls(w, in);
+    else fail(w, in, FAULT_UNKNOWN, -1, "message %u is not modelled", in->imm & 15);
 }
 
 /* ---- hardware registers: simm16 is id (5:0), first bit (10:6), width - 1 (15:11) ---- */
@@ -133,6 +140,7 @@ const Op control_ops[] = {
     FLOW(s_cbranch_execz, ":", FORMAT_SOPP, UNIT_BRANCH),
     FLOW(s_cbranch_execnz, ":", FORMAT_SOPP, UNIT_BRANCH),
     FLOW(s_trap, ":", FORMAT_SOPP, UNIT_BRANCH),
+    FLOW(s_sendmsg, ":", FORMAT_SOPP, UNIT_SALU),
     FLOW(s_getpc_b64, "u64:", FORMAT_PLAIN, UNIT_BRANCH),
     FLOW(s_setpc_b64, ":u64", FORMAT_PLAIN, UNIT_BRANCH),
     FLOW(s_swappc_b64, "u64:u64", FORMAT_PLAIN, UNIT_BRANCH),
