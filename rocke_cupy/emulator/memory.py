@@ -117,7 +117,9 @@ class BufferTable:
         what = f"buffer {nearest.name} of {nearest.size} bytes"
         if offset < 0:
             return f"at {-offset} bytes before {what}"
-        if offset >= nearest.size:
+        if offset == nearest.size:
+            return f"at offset {offset} of {what}, right past its end"
+        if offset > nearest.size:
             return f"at offset {offset} of {what}, {offset - nearest.size} bytes past its end"
         if not nearest.writable:
             return f"at offset {offset} of {what}, which is read-only"
