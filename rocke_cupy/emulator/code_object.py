@@ -15,6 +15,8 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 from elftools.elf.segments import NoteSegment
 
+from rocke_cupy.emulator.source_lines import SourceLines
+
 _NOTE_METADATA = 32
 _RELATIVE64, _ABS64, _ABS32, _GLOB_DAT = 13, 3, 6, 15
 
@@ -225,21 +227,6 @@ class CodeObject:
                 image[where : where + 8] = np.frombuffer(struct.pack("<Q", value), np.uint8)
 
     @functools.cached_property
-    def source_lines(self) -> list[tuple[int, str, int]]:
-        """Source positions: (offset in .text, file, line), sorted; empty without debug lines."""
-        if not self._elf.has_dwarf_info():
-            return []
-        found = []
-        for unit in self._elf.get_dwarf_info().iter_CUs():
-            program = self._elf.get_dwarf_info().line_program_for_CU(unit)
-            if program is None:
-                continue
-            first = 0 if program["version"] >= 5 else 1
-            files = program["file_entry"]
-            for entry in program.get_entries():
-                state = entry.state
-                if state is None or state.end_sequence or not state.line:
-                    continue
-                name = files[state.file - first].name.decode()
-                found.append((state.address - self.text_address, name, state.line))
-        return sorted(found)
+    def source_lines(self) -> SourceLines:
+        """The debug lines."""
+        return SourceLines(self._elf, self.text_address)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -133,12 +132,6 @@ class Program:
             return f"the program ran past {_END}"
         return self.instructions[index].unknown or "a register past the kernel's allocation"
 
-    def source(self, offset: int) -> str:
-        """``file:line`` of a byte of .text, or empty when the code has no debug lines."""
-        lines = self.code_object.source_lines
-        place = bisect.bisect_right(lines, (offset, chr(0x10FFFF), 0)) - 1
-        return f"{lines[place][1]}:{lines[place][2]}" if place >= 0 else ""
-
     def label(self, offset: int) -> str:
         """``symbol+0x...`` of a byte of .text."""
         address = offset + self.code_object.text_address
@@ -157,7 +150,7 @@ class Program:
         if index >= len(self.instructions):
             return _END
         instruction = self.instructions[index]
-        source = self.source(instruction.offset)
+        source = self.code_object.source_lines.at(instruction.offset)
         where = f"{self.label(instruction.offset)}: {instruction.text}"
         return f"{where}  ({source})" if source else where
 
