@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rocke_cupy.emulator.rocm_tools import rocm_tools
 
 _KEPT = 1 << 17  # instructions
+_LENGTHS = (1, 2, 4)  # of gfx950's instructions, in words
 ISA = "amdgcn-amd-amdhsa--gfx950"
 
 
@@ -63,24 +64,29 @@ class _Disassembler:
         found = []
         k = 0
         while k < len(words) - 1:
-            both = words[k], words[k + 1]
-            # Known words, known text: a branch says by distance where it goes.
-            size, text = self._known.get(both[:1]) or self._known.get(both) or self._one(k, both)
-            found.append(Line(4 * k, size, text, both))
+            size, text = self._seen(k, words) or self._one(k, words)
+            found.append(Line(4 * k, size, text, (words[k], words[k + 1])))
             k += size // 4
         return found
 
-    def _one(self, k: int, words: tuple[int, int]) -> tuple[int, str]:
+    def _seen(self, k: int, words: tuple[int, ...]) -> tuple[int, str] | None:
+        """Known words, known text: a branch says by distance where it goes."""
+        for length in _LENGTHS:
+            if found := self._known.get(words[k : k + length]):
+                return found
+        return None
+
+    def _one(self, k: int, words: tuple[int, ...]) -> tuple[int, str]:
         size = ctypes.c_uint64()
         status = self._library.amd_comgr_disassemble_instruction(
             self._handle, ctypes.c_uint64(self._base + 4 * k), None, ctypes.byref(size)
         )
         if status or not size.value:
-            return 4, f".long 0x{words[0]:08x}"
+            return 4, f".long 0x{words[k]:08x}"
         found = size.value, self._text.decode().strip().replace("\t", " ")
         if len(self._known) >= _KEPT:
             self._known.clear()
-        self._known[words[: size.value // 4]] = found
+        self._known[words[k : k + size.value // 4]] = found
         return found
 
 
