@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import code_objects
 from helpers.compiled import assert_nothing_spilled, compile_source
 from helpers.fences import Fenced
 from helpers.problems import DTYPES
@@ -10,10 +11,7 @@ from helpers.rounding import nearest
 from rocke_cupy.emulator import run
 from rocke_cupy.kernels.rows import MAX_PARTS, MERGE_PARTS, merge_kernel, merge_shape
 
-PAIRS = [
-    ("bf16", "bf16"), ("fp16", "fp16"), ("fp32", "fp32"), ("fp64", "fp64"), ("fp32", "bf16"),
-    ("fp32", "fp16"), ("fp32", "fp64"), ("bf16", "fp32"), ("fp16", "fp32"),
-]  # fmt: skip
+PAIRS = code_objects.ROW_PAIRS[merge_kernel]
 
 pairs = pytest.mark.parametrize(("part", "out"), PAIRS, ids=["-to-".join(p) for p in PAIRS])
 

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers import code_objects
 from helpers.compiled import assert_nothing_spilled, compile_source, resources
 from helpers.fences import Fenced
 from helpers.problems import DTYPES
@@ -12,10 +13,7 @@ from helpers.rounding import nearest
 from rocke_cupy.emulator import run
 from rocke_cupy.kernels.rows import copy_kernel, copy_shape
 
-CASTS = [
-    ("bf16", "bf16"), ("fp16", "fp16"), ("fp32", "fp32"), ("fp32", "bf16"), ("fp32", "fp16"),
-    ("fp64", "bf16"), ("fp64", "fp16"), ("fp32", "fp64"),
-]  # fmt: skip
+CASTS = code_objects.ROW_PAIRS[copy_kernel]
 
 cast_names = pytest.mark.parametrize(
     ("source", "destination"), CASTS, ids=["-to-".join(c) for c in CASTS]
