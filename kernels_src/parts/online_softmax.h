@@ -126,7 +126,9 @@ struct OnlineSoftmax {
 
   // Sum over the row's two halves.
   __device__ float row_sum() const {
-    const f32x2 parts = sum[0] + sum[1], halves = both_halves(parts[0] + parts[1]);
+    // The two elements by a scalar addition: packed, with its operands' halves turned round, it is one that gfx950 gets wrong
+    // while matrix instructions are under way (tests/kernels/test_hazards.py).
+    const f32x2 parts = sum[0] + sum[1], halves = both_halves(opaque(parts[0]) + parts[1]);
     return halves[0] + halves[1];
   }
   // Natural log of the sum of exp(scale * score).
