@@ -170,6 +170,9 @@ struct RowBlock {
     for (int key = keys.first + turn; key < keys.end; key += turn)
       static_for<0, T::ring>([&](auto slot) { step<slot>(key); });
     last_step<T::ring - 1>();
+    // Columns past the head dim are dead now, and other values take their registers. LLVM sees to it that these wait for the last
+    // matrix instruction, but counts along one of the two ways from here, the longer one.
+    rest<mfma_result_states>();
     if (!second_group) barrier();
   }
 };

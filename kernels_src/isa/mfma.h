@@ -14,6 +14,9 @@ __device__ __forceinline__ f32x16 mfma_32x32x16(vec<_Float16, 8> a, vec<_Float16
   return __builtin_amdgcn_mfma_f32_32x32x16_f16(a, b, c, 0, 0, 0);
 }
 
+// Wait states from a matrix instruction to a vector instruction that reads or writes its result: 8 passes and 4 more.
+constexpr int mfma_result_states = 12;
+
 // Row m of register r of a C/D block, less the 4 * (lane / 32) that depends on the lane.
 __device__ constexpr int mfma_row(int r) { return 8 * (r / 4) + r % 4; }
 

@@ -16,6 +16,15 @@ __device__ __forceinline__ void wait_counters() {
 // Nothing moves across, for the instruction scheduler.
 __device__ __forceinline__ void schedule_fence() { __builtin_amdgcn_sched_barrier(0); }
 
+// So many wait states, where the compiler does not see that an instruction needs them.
+template <int states>
+__device__ __forceinline__ void rest() {
+  schedule_fence();
+  asm volatile("s_nop %0" ::"n"((states < 8 ? states : 8) - 1));
+  if constexpr (states > 8) rest<states - 8>();
+  schedule_fence();
+}
+
 // A bare s_barrier, without the waits that __syncthreads adds (they would drain the prefetch). The builtin alone does not
 // order memory for the compiler: LLVM sinks LDS reads across it, a race that the virtual device reports.
 __device__ __forceinline__ void barrier() {
