@@ -5,8 +5,8 @@
 
 namespace rocke {
 
-// No kernel writes what these point to, which is what lets a wave read them into scalar registers.
-using Lengths = const __attribute__((address_space(4))) int32*;
+// In memory that the caller may have changed since the kernel's arguments were made: see load_length.
+using Lengths = const __attribute__((address_space(1))) int32*;
 
 struct Strides {  // in elements; the last axis has stride 1
   int64 batch, token, head;

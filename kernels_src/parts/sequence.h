@@ -1,6 +1,7 @@
 // One entry of the batch: its lengths, where its rows start, and where its diagonal lies.
 #pragma once
 #include "common/arguments.h"
+#include "isa/lane.h"
 
 namespace rocke {
 
@@ -11,22 +12,28 @@ struct Sequence {
   int diagonal;             // query i sees keys around i + diagonal
 };
 
+// By a vector load: in a replayed HIP graph the scalar cache may still hold the lengths of the replay before (ROCm/hip issue
+// 3902, on an MI355X).
+__device__ __forceinline__ int load_length(Lengths lengths, int index) { return uniform(lengths[opaque(index)]); }
+
 template <class V>
 __device__ __forceinline__ Sequence find_sequence(const Arguments& a, int batch) {
   Sequence s{a.shape.seqlen_q, a.shape.seqlen_kv, 0, 0, batch, 0};
   if constexpr (V::varlen) {
+    const int first = load_length(a.cu_seqlens_q, batch);
     s.batch = 0;
-    s.q_token = a.cu_seqlens_q[batch];
+    s.q_token = first;
     if (batch == a.shape.batch - 1) {  // the rows that belong to no sequence: they see no key
-      s.seqlen_q = a.shape.total_q - a.cu_seqlens_q[batch];
+      s.seqlen_q = a.shape.total_q - first;
       s.seqlen_kv = 0;
     } else {
-      s.kv_token = a.cu_seqlens_kv[batch];
-      s.seqlen_q = a.cu_seqlens_q[batch + 1] - a.cu_seqlens_q[batch];
-      s.seqlen_kv = a.cu_seqlens_kv[batch + 1] - a.cu_seqlens_kv[batch];
+      const int first_key = load_length(a.cu_seqlens_kv, batch);
+      s.kv_token = first_key;
+      s.seqlen_q = load_length(a.cu_seqlens_q, batch + 1) - first;
+      s.seqlen_kv = load_length(a.cu_seqlens_kv, batch + 1) - first_key;
     }
   } else if (a.kv_lens != nullptr) {
-    s.seqlen_kv = a.kv_lens[batch];
+    s.seqlen_kv = load_length(a.kv_lens, batch);
   }
   s.diagonal = a.shape.top_left ? 0 : s.seqlen_kv - s.seqlen_q;
   return s;
