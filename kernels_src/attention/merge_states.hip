@@ -41,7 +41,7 @@ struct MergeBlock {
 using ConstantParts = ConstantPointer<MergeParts>;
 
 __device__ __forceinline__ float load_lse(ConstantParts parts, int i, int64 offset) {
-  return *(const float*)(parts->lse[i] + offset);
+  return *(const Unaligned<float>*)(parts->lse[i] + offset);
 }
 
 // The weights of a row's parts before their division by `total`: exp(lse - top).

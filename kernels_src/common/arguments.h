@@ -5,8 +5,8 @@
 
 namespace rocke {
 
-// In memory that the caller may have changed since the kernel's arguments were made: see load_length.
-using Lengths = const __attribute__((address_space(1))) int32*;
+// At any address, in memory that may change between two replays of a HIP graph: see load_length.
+using Lengths = const __attribute__((address_space(1))) Unaligned<int32>*;
 
 struct Strides {  // in elements; the last axis has stride 1
   int64 batch, token, head;

@@ -37,6 +37,10 @@ struct Choose<false, A, B> {
   using type = B;
 };
 
+// A type at any address: a gfx950 accesses memory unaligned, but for scalar loads.
+template <class T>
+using Unaligned = T __attribute__((aligned(1)));
+
 // LDS addresses are 32 bits. They are formed once from an array and then only added to: a cast of `array + offset` goes
 // through a generic pointer and costs a null check for each LDS DMA.
 using LdsBytes = __attribute__((address_space(3))) char*;

@@ -13,10 +13,6 @@ constexpr int columns_per_lane = 8;
 template <class T>
 using Columns = vec<Bits<T>, columns_per_lane>;
 
-// A type at any address: a gfx950 accesses memory unaligned.
-template <class T>
-using Unaligned = T __attribute__((aligned(1)));
-
 // Columns `first` .. `first` + 7 of a row of `columns`; zero past its end.
 template <class T>
 __device__ __forceinline__ Columns<T> load_columns(const char* row, int64 stride, int first, int columns) {
