@@ -44,53 +44,58 @@ __device__ __forceinline__ float load_lse(ConstantParts parts, int i, int64 offs
   return *(const Unaligned<float>*)(parts->lse[i] + offset);
 }
 
-// The weights of a row's parts before their division by `total`: exp(lse - top).
+// The weights of a row's parts before their division by `total`: exp(lse - top), and of that the 32nd part, so that no sum of
+// finite values overflows. Sums are float64: as 1 is exactly 1 in them, whatever the weights are, so is any narrower result.
 struct PartWeights {
-  float top, total;
+  float top;
+  double total;
 
-  __device__ PartWeights(ConstantParts parts, int count, int64 offset) : top(-infinity), total(0.f) {
+  __device__ PartWeights(ConstantParts parts, int count, int64 offset) : top(-infinity), total(0) {
     for (int i = 0; i < count; i++) {
       const float lse = load_lse(parts, i, offset);
       if (lse > top || lse != lse) top = lse;  // a NaN stays
     }
     for (int i = 0; i < count; i++) total += (*this)(load_lse(parts, i, offset));
   }
-  __device__ float operator()(float lse) const { return top == -infinity ? 0.f : exp2_raw((lse - top) * log2_e); }
+  __device__ double operator()(float lse) const {
+    return top == -infinity ? 0. : double(exp2_raw((lse - top) * log2_e)) / max_parts;
+  }
+  __device__ float lse() const { return top + log2_raw(float(total * max_parts)) * ln_2; }
 };
 
 template <class V>
 __device__ __forceinline__ void merge_piece(const RowIndex& row, int column) {
   using From = typename ElementOfKind<V::from>::type;
   using To = typename ElementOfKind<V::to>::type;
-  using Sum = typename Choose<V::from == element_float64, double, float>::type;
   const MergeShape shape = kernel_arguments<MergeArguments>().shape;
   const ConstantParts parts = &kernel_arguments_in_place<MergeBlock>()->parts;
   const int64 part_lse = row_offset(shape.part_lse, row), part = row_offset(shape.part, row);
   const PartWeights weights(parts, shape.parts, part_lse);
 
-  vec<Sum, columns_per_lane> sum = Sum(0);
+  vec<double, columns_per_lane> sum = 0.;
   for (int i = 0; i < shape.parts; i++) {
-    const float lse = load_lse(parts, i, part_lse), weight = weights(lse);
+    const float lse = load_lse(parts, i, part_lse);
+    const double weight = weights(lse);
     const Columns<From> values = load_columns<From>(parts->out[i] + part, shape.part.column, column, shape.part_columns);
 #pragma unroll
     for (int e = 0; e < columns_per_lane; e++) {
       // A part in which the row saw no key has no say, whatever it holds. A NaN that it did see shows at any weight.
-      const Sum value = lse == -infinity ? Sum(0) : Sum(bit_cast<From>(Bits<From>(values[e])));
+      const double value = lse == -infinity ? 0. : double(bit_cast<From>(Bits<From>(values[e])));
       sum[e] += weight * value;
     }
   }
-  // One division at the end, so that parts that are all 1 merge into exactly 1.
   const bool unseen = weights.total == 0;
+  const double factor = unseen ? 0. : 1 / weights.total;
   Columns<To> result;
 #pragma unroll
   for (int e = 0; e < columns_per_lane; e++)
-    result[e] = bit_cast<Bits<To>>(cast<To>(unseen ? Sum(0) : opaque(sum[e] / weights.total)));
+    result[e] = bit_cast<Bits<To>>(cast<To>(finite_mean<To>(opaque(sum[e]), factor)));
 
   const MergeArguments to = kernel_arguments<MergeArguments>();
   store_columns<To>(to.out + row_offset(to.shape.out, row), to.shape.out.column, column, to.shape.out_columns, result);
   if (to.lse != nullptr && column == 0)
     *(float*)(to.lse + row_offset(to.shape.lse, row)) =
-        unseen ? -infinity : weights.top + log2_raw(weights.total) * ln_2;
+        unseen ? -infinity : weights.lse();
 }
 
 }  // namespace rocke

@@ -44,9 +44,18 @@ __device__ __forceinline__ To round_to(double value) {
   return round_magnitude<To, 11, 21>(uint32(bits >> 63), uint32(bits << 1 >> 32) | ((uint32(bits) & 0x7fffffff) != 0));
 }
 
+// The mean of finite values, a weighted sum times a factor. It lies among them, so that no rounding may carry it past the
+// largest value of the type that it goes to. An infinite or NaN sum stays what it is.
+template <class To, class Sum>
+__device__ __forceinline__ Sum finite_mean(Sum sum, Sum factor) {
+  constexpr Sum largest = Format<To>::largest;
+  const Sum mean = sum * factor, inside = min(max(mean, -largest), largest);
+  return __builtin_fabs(sum) < infinity ? inside : mean;
+}
+
 template <class To, class From>
 __device__ __forceinline__ To cast(From value) {
-  if constexpr (sizeof(To) < sizeof(From))
+  if constexpr (sizeof(To) == 2 && sizeof(From) > 2)
     return round_to<To>(value);
   else
     return To(value);

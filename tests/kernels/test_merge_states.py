@@ -1,5 +1,6 @@
 """The merging kernel on the emulator, against float64, with NaN around everything."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers import code_objects
@@ -161,6 +162,26 @@ def test_parts_that_are_all_one_merge_into_exactly_one(rng):
     outs, lses = random_parts(rng, 5, shape, "fp32", spread=4)
     out, _ = merge([np.ones_like(o) for o in outs], lses, shape, np.float32)
     assert (out == 1).all()
+
+
+@pairs
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("rocm", ["7.0", "7.14"])
+def test_the_largest_values_stay_finite(part, out, sign, rocm, rng):
+    """Weighted sums of them before the division, and means of them before the last rounding."""
+    largest = [float(ml_dtypes.finfo(DTYPES[name]).max) for name in (part, out)]
+    shape = (1, 50, 1, 8)
+    for count in (2, 3, MAX_PARTS):
+        outs, lses = random_parts(rng, count, shape, part)
+        for values in outs:
+            values[...] = sign * largest[0]
+        outs[1][0, 7, 0, 3], outs[1][0, 9, 0, 4] = np.inf, np.nan
+        got, _ = merge(outs, lses, shape, DTYPES[out], rocm)
+        got = got.astype(np.float64)
+        assert got[0, 7, 0, 3] == np.inf or (sign < 0 and np.isnan(got[0, 7, 0, 3]))
+        assert np.isnan(got[0, 9, 0, 4])
+        error = 1e-14 if out == "fp64" else 0  # of a sum in float64, which all others round
+        assert np.isclose(got, sign * min(largest), rtol=error).sum() == got.size - 2
 
 
 def test_without_lse_the_out_is_the_same(rng):
