@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from rocke_cupy.emulator import hiprtc, run
-from rocke_cupy.tools.block import zeros_on_a_line
 
 pytestmark = pytest.mark.network
 

@@ -9,7 +9,6 @@ import pytest
 
 from rocke_cupy.emulator import hiprtc, run, timing
 from rocke_cupy.emulator.timing import constants, phases
-from rocke_cupy.tools.block import zeros_on_a_line
 
 pytestmark = pytest.mark.network
 

@@ -14,8 +14,8 @@ from helpers.compiled import compile_source
 from helpers.problems import DTYPES
 from helpers.specs import spec
 from rocke_cupy import build_attention_dense
-from rocke_cupy._rows import copy_kernel, merge_kernel
-from rocke_cupy._variant import KernelVariant
+from rocke_cupy.kernels.rows import copy_kernel, merge_kernel
+from rocke_cupy.kernels.variant import KernelVariant
 
 ROCM = ("7.0", "7.14")
 
