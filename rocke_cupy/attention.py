@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, SupportsFloat, Unpack, overload
 
 from . import reference
 from .gpu import calls
+from .rules.arrays import Array
 from .rules.call import check_dense, check_packed
-from .rules.options import Options
+from .rules.options import Dense, Options, Packed, Window
 
 
+# fmt: off
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, return_lse: Literal[False] = ..., **given: Unpack[Dense],
+) -> Array: ...
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, return_lse: Literal[True], **given: Unpack[Dense],
+) -> tuple[Array, Any]: ...
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, return_lse: bool, **given: Unpack[Dense],
+) -> Array | tuple[Array, Any]: ...
+# fmt: on
 def attention(
     q: Any,
     k: Any,
     v: Any,
     *,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int | None, int | None] = (-1, -1),
+    window_size: Window = (-1, -1),
     kv_lens: Any = None,
     causal_alignment: str = "bottom_right",
     layout: str = "bshd",
@@ -114,6 +129,23 @@ def attention(
     return calls.attend(call, given) if call.on_gpu else reference.attend(call)
 
 
+# fmt: off
+@overload
+def attention_varlen(
+    q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
+    return_lse: Literal[False] = ..., **given: Unpack[Packed],
+) -> Array: ...
+@overload
+def attention_varlen(
+    q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
+    return_lse: Literal[True], **given: Unpack[Packed],
+) -> tuple[Array, Any]: ...
+@overload
+def attention_varlen(
+    q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
+    return_lse: bool, **given: Unpack[Packed],
+) -> Array | tuple[Array, Any]: ...
+# fmt: on
 def attention_varlen(
     q: Any,
     k: Any,
@@ -123,9 +155,9 @@ def attention_varlen(
     *,
     max_seqlen_q: int | None = None,
     max_seqlen_k: int | None = None,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int | None, int | None] = (-1, -1),
+    window_size: Window = (-1, -1),
     causal_alignment: str = "bottom_right",
     compute_dtype: Any = None,
     out: Any = None,

@@ -7,15 +7,15 @@ and float64 arrays without `compute_dtype`, and then round nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, SupportsFloat, Unpack, overload
 
 import numpy as np
 
-from .rules.arrays import check_library
+from .rules.arrays import Array, check_library
 from .rules.call import Call, Problem, check_dense, check_packed
 from .rules.dtypes import finite_mean, rounded
 from .rules.masks import Masks
-from .rules.options import Options
+from .rules.options import Dense, Options, Packed, Window
 
 __all__ = ["attention", "attention_varlen"]
 
@@ -23,19 +23,33 @@ _SCORES_AT_ONCE = 1 << 21
 """Scores that are in memory together, a head at least: the rest grows with Sq + Skv only."""
 
 
+# fmt: off
+@overload
 def attention(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
+    q: Array, k: Array, v: Array, *, return_lse: Literal[False] = ..., **given: Unpack[Dense],
+) -> Array: ...
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, return_lse: Literal[True], **given: Unpack[Dense],
+) -> tuple[Array, Any]: ...
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, return_lse: bool, **given: Unpack[Dense],
+) -> Array | tuple[Array, Any]: ...
+# fmt: on
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
     *,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int | None, int | None] = (-1, -1),
+    window_size: Window = (-1, -1),
     kv_lens: Any = None,
     causal_alignment: str = "bottom_right",
     layout: str = "bshd",
     compute_dtype: Any = None,
-    out: np.ndarray | None = None,
+    out: Any = None,
     return_lse: bool = False,
     check: bool = True,
 ) -> Any:
@@ -72,21 +86,38 @@ def attention(
     return attend(check_dense(q, k, v, out, kv_lens, options, oracle=True))
 
 
+# fmt: off
+@overload
 def attention_varlen(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
+    q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
+    return_lse: Literal[False] = ..., **given: Unpack[Packed],
+) -> Array: ...
+@overload
+def attention_varlen(
+    q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
+    return_lse: Literal[True], **given: Unpack[Packed],
+) -> tuple[Array, Any]: ...
+@overload
+def attention_varlen(
+    q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
+    return_lse: bool, **given: Unpack[Packed],
+) -> Array | tuple[Array, Any]: ...
+# fmt: on
+def attention_varlen(
+    q: Any,
+    k: Any,
+    v: Any,
     cu_seqlens_q: Any,
     cu_seqlens_k: Any,
     *,
     max_seqlen_q: int | None = None,
     max_seqlen_k: int | None = None,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int | None, int | None] = (-1, -1),
+    window_size: Window = (-1, -1),
     causal_alignment: str = "bottom_right",
     compute_dtype: Any = None,
-    out: np.ndarray | None = None,
+    out: Any = None,
     return_lse: bool = False,
     check: bool = True,
 ) -> Any:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Array = TypeVar("Array")
+"""The type of a caller's arrays, NumPy's or CuPy's, for signatures; CuPy has no types."""
 
 
 def cupy_array_type() -> type | None:

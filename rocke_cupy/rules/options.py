@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat, TypedDict
+
+Window = tuple[int | None, int | None]
+"""`window_size`: keys to the left and to the right of the diagonal, -1 or None for all."""
 
 
 class Options(NamedTuple):
@@ -25,3 +28,29 @@ class Options(NamedTuple):
     max_seqlen_q: Any = None
     """Of packed sequences only, as `max_seqlen_k`."""
     max_seqlen_k: Any = None
+
+
+class _Common(TypedDict, total=False):
+    """Types of arguments that may be left out, for overloads, which `return_lse` tells apart."""
+
+    softmax_scale: SupportsFloat | None
+    causal: bool
+    window_size: Window
+    causal_alignment: str
+    compute_dtype: Any
+    out: Any
+    check: bool
+
+
+class Dense(_Common, total=False):
+    """Arguments of `attention` that may be left out."""
+
+    kv_lens: Any
+    layout: str
+
+
+class Packed(_Common, total=False):
+    """Arguments of `attention_varlen` that may be left out."""
+
+    max_seqlen_q: int | None
+    max_seqlen_k: int | None

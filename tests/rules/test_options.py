@@ -6,7 +6,7 @@ import pytest
 
 import rocke_cupy
 from rocke_cupy import reference
-from rocke_cupy.rules.options import Options
+from rocke_cupy.rules.options import Dense, Options, Packed
 
 ARRAYS = {"q", "k", "v", "out", "kv_lens", "cu_seqlens_q", "cu_seqlens_k"}
 FUNCTIONS = {
@@ -35,3 +35,12 @@ def test_the_oracle_has_the_signature_of_what_it_judges(function):
     assert [(p.name, p.kind, p.default) for p in ours.values()] == [
         (p.name, p.kind, p.default) for p in oracle.values()
     ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"), [(Dense, "attention"), (Packed, "attention_varlen")], ids=str
+)
+def test_the_overloads_have_the_arguments_of_the_signature(typed, name):
+    parameters = inspect.signature(getattr(rocke_cupy, name)).parameters.values()
+    optional = {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert typed.__annotations__.keys() == optional - {"return_lse"}
