@@ -19,13 +19,12 @@ from .run import run_attention_dense
 from .spec import AttentionDenseSpec
 from .tools.ahead import compile
 from .tools.config import show_config
-from .version import __version__
+from .version import __version__ as __version__
 
 __all__ = [
     "AttentionDenseSpec",
     "KernelBuildError",
     "KernelSource",
-    "__version__",
     "attention",
     "attention_dense_block",
     "attention_dense_grid",

@@ -4,41 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.compiled import compile_source
+from helpers.work_items import decode
 
-from rocke_cupy.emulator import run
-from rocke_cupy.kernels.build import OPTIONS, KernelSource
-from rocke_cupy.kernels.source import translation_unit
-from rocke_cupy.kernels.variant import KernelVariant
-from rocke_cupy.spec import WORK_ORDERS, AttentionDenseSpec
+from rocke_cupy.spec import WORK_ORDERS
 
 XCDS = 8
-
-PROBE = """
-extern "C" __global__ __launch_bounds__(64) void probe(int* items, int4 n, int blocks, int total) {
-  const rocke::WorkCount work{blocks, n.x, n.y, n.z, n.w};
-  for (int id = threadIdx.x; id < total; id += 64) {
-    const rocke::WorkItem item = rocke::decode_work<Variant>(id, work);
-    items[4 * id] = item.query_block, items[4 * id + 1] = item.head;
-    items[4 * id + 2] = item.batch, items[4 * id + 3] = item.split;
-  }
-}
-"""
-
-
-def decode(order, blocks, heads, group, batch, splits=1, causal=True):
-    """Return (query block, head, batch entry, split) of each id, as the device code finds them."""
-    spec = AttentionDenseSpec(1, 256, 256, 1, 1, 64, causal=causal)
-    constants = KernelVariant.of(spec).constants() | {"work_order": WORK_ORDERS[order]}
-    text = translation_unit(
-        "attention/flash_forward.hip", "// no kernel but the probe", "probe", constants
-    )
-    name, code = compile_source(KernelSource("probe", text + PROBE, OPTIONS), "7.0")
-    total = blocks * heads * batch * splits
-    items = np.full((total, 4), -1, np.int32)
-    counts = np.array([heads, group, batch, splits], np.int32)
-    run(code, name, (1,), (64,), [items, counts.tobytes(), np.int32(blocks), np.int32(total)])
-    return items
 
 
 @pytest.mark.parametrize("order", WORK_ORDERS)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers.emulated import attend, spec_for
+from helpers.emulated import attend, launch, spec_for
 from helpers.problems import Case
+from helpers.work_items import decode
 
 from rocke_cupy.emulator.timing import constants
 from rocke_cupy.spec import AttentionDenseSpec
@@ -18,6 +19,10 @@ from rocke_cupy.tools.grid_time import (
 
 CASE = Case(600, 256, heads=4, kv_heads=2, batch=2, head_dim=32, causal=True)
 ITEMS = 3 * 4 * 2
+MFMA_OF_TILE = 8 * (2 * 2 + 4)
+"""With a head dim of 32: eight waves, two MFMA a k-step of Q K, one for each 16 keys of P V. The
+kernel takes tiles in pairs."""
+
 ORDERS = [
     dict(work_order="xcd"),
     dict(work_order="grid"),
@@ -39,6 +44,28 @@ def test_the_items_are_what_the_kernel_makes_of_their_numbers(order):
         assert (batch, head) == (items.batch[number], items.head[number])
         assert row == 256 * items.query_block[number]
         assert len(written) == min(600 - row, 256)
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_odd_heads_groups_and_splits_are_decoded_as_on_the_device(order, causal):
+    for batch, heads, kv_heads, blocks, splits, pack_gqa in (
+        (1, 3, 3, 4, 1, False),
+        (3, 6, 2, 3, 1, False),
+        (2, 5, 1, 5, 3, False),
+        (5, 9, 3, 2, 7, True),
+    ):
+        group = heads // kv_heads if pack_gqa else 1
+        spec = AttentionDenseSpec(
+            batch, 256 * blocks // group, 4096, heads, kv_heads, 64, causal=causal, ragged=True,
+            num_splits=splits, float32_out=True, pack_gqa=pack_gqa, **order,
+        )  # fmt: skip
+        counts = (kv_heads, 1) if pack_gqa else (heads, heads // kv_heads)
+        items = decode(
+            spec.resolved_work_order, spec.num_query_blocks, *counts, batch, splits, causal
+        )
+        np.testing.assert_array_equal(np.stack(work_items(spec), axis=1), items)
 
 
 @pytest.mark.network
@@ -65,9 +92,23 @@ def test_the_visited_tiles_are_those_that_the_kernel_multiplies(case):
     tiles = visited_tiles(spec, work_items(spec))
     for number in range(2):
         _, _, report = attend(case, workgroups=[number])
-        # Two MFMA a k-step of Q K, one for each 16 keys of P V; the kernel takes tiles in pairs.
-        mfma_of_tile = 8 * (2 * 2 + 4)
-        assert report.count("v_mfma*") == mfma_of_tile * (-(-tiles[number] // 2) * 2)
+        assert report.count("v_mfma*") == MFMA_OF_TILE * (-(-tiles[number] // 2) * 2)
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(("keys", "splits"), [(1600, 4), (700, 3), (64, 2)])
+def test_splits_visit_the_tiles_that_the_kernel_gives_them(keys, splits):
+    case = Case(200, keys, heads=1, kv_heads=1, head_dim=32)
+    spec = spec_for(case, num_splits=splits, float32_out=True)
+    q, k, v = case.arrays()
+    out, lse = np.empty((splits, *q.shape), np.float32), np.empty((splits, 1, 1, 200), np.float32)
+    tiles = visited_tiles(spec, work_items(spec))
+    for number in range(splits):
+        report = launch(
+            spec, q, k, v, out[0], lse[0], case, workgroups=[number], buffers=[out, lse]
+        )  # fmt: skip
+        assert report.count("v_mfma*") == MFMA_OF_TILE * (-(-tiles[number] // 2) * 2)
+    assert tiles.sum() == -(-keys // 64)
 
 
 def test_a_workgroup_goes_to_the_first_free_unit_of_its_xcd():
