@@ -115,6 +115,8 @@ def load(root: Path) -> ctypes.CDLL:
         POINTER(c_uint64),
     )
     library.rocke_allocations.restype = c_size_t
+    library.rocke_room.argtypes = (c_void_p,)
+    library.rocke_room.restype = c_size_t
     library.rocke_allocations_version.argtypes = (c_int,)
     library.rocke_allocations_version.restype = c_uint64
     return library

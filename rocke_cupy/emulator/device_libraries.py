@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from rocke_cupy.emulator import _hip_abi as abi
+from rocke_cupy.emulator.virtual_root import ROOT_VARIABLE
 
 # hipDataType
 _DTYPES = {
@@ -25,8 +29,22 @@ class NotSupported(NotImplementedError):  # noqa: N818 (reads as what it is)
     """The request is valid, but not one that the virtual device can do."""
 
 
+@functools.cache
+def _runtime() -> ctypes.CDLL:
+    return abi.load(Path(os.environ[ROOT_VARIABLE]))
+
+
 def _array(address: int, count: int, dtype: np.dtype) -> np.ndarray:
     """View device memory, which is host memory here, as an array."""
+    if count == 0:
+        return np.empty(0, dtype)
+    if not address:
+        raise ValueError("an operand is a null pointer")
+    if count * dtype.itemsize > (room := _runtime().rocke_room(address)):
+        raise ValueError(
+            f"an operand at {address:#x} has {count * dtype.itemsize} bytes, but its allocation "
+            f"ends after {room} (0: freed, or out of bounds)"
+        )
     memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address)
     return np.ndarray(count, dtype, memoryview(memory))
 

@@ -52,6 +52,16 @@ def test_batches_of_products(cp, rng, dtype):
     np.testing.assert_allclose(result.get(), np.matmul(a, b[0, 0]), rtol=5e-3, atol=5e-3)
 
 
+def test_an_operand_out_of_bounds_is_refused(cp, capfd):
+    whole, factor = cp.zeros((8, 8), np.float32), cp.zeros((8, 8), np.float32)
+    memory = cp.cuda.UnownedMemory(whole.data.ptr, 4 * 128, whole)
+    longer = cp.ndarray((16, 8), np.float32, cp.cuda.MemoryPointer(memory, 0))
+    with pytest.raises(cp.cuda.cublas.CUBLASError):
+        longer @ factor
+    assert "has 512 bytes, but its allocation ends after 256" in capfd.readouterr().err
+    assert cp.random.rand(0).size == 0
+
+
 def test_float16_is_summed_in_float32(cp):
     a = np.full((1, 4096), 1, np.float16)
     assert (cp.asarray(a) @ cp.asarray(a.T)).get() == 4096  # 2048 if summed in float16

@@ -176,6 +176,14 @@ int in_arena(const void *pointer) {
     return (uintptr_t)pointer >= arena && (uintptr_t)pointer < arena_end;
 }
 
+/* For Python: bytes from `pointer` to the end of its allocation; SIZE_MAX in memory of the host. */
+EXPORT size_t rocke_room(const void *pointer) {
+    Allocation found;
+    if (find_allocation(pointer, &found))
+        return found.size - ((uintptr_t)pointer - found.address);
+    return in_arena(pointer) ? 0 : SIZE_MAX;
+}
+
 /* For Python: up to `capacity` live allocations that kernels of `device` may touch; how many there
  * are. */
 EXPORT size_t rocke_allocations(Allocation *table, size_t capacity, int device, uint64_t *version) {
