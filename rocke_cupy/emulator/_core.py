@@ -13,6 +13,9 @@ from rocke_cupy.emulator.native import build_library
 
 LANES, VGPR_ROWS, SGPR_ROWS = 64, 512, 128
 
+POISON = 0x7FF97FF9
+"""What registers and LDS hold before anything is written: a NaN in fp32, fp64, fp16 and bf16."""
+
 _FOLDER = Path(__file__).with_name("core")
 _FLAGS = (
     "-O3",

@@ -79,6 +79,11 @@ class Kernel:
     preload_length: int
     preload_offset: int
 
+    @property
+    def explicit_arguments(self) -> list[Argument]:
+        """Those that a launch gives; the runtime adds the others."""
+        return [a for a in self.arguments if not a.kind.startswith("hidden_")]
+
     def takes(self, kind: str) -> bool:
         """Whether it has an argument of a kind of the metadata, such as "hidden_grid_dims"."""
         return any(argument.kind == kind for argument in self.arguments)

@@ -13,7 +13,7 @@ import os
 import traceback
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from rocke_cupy.emulator.code_images import BadImage, code_object_at
 from rocke_cupy.emulator.code_object import CodeObjectError, Kernel
 from rocke_cupy.emulator.large_code import Loaded, load_module
 from rocke_cupy.emulator.memory import Buffer
+from rocke_cupy.emulator.options import Options
 from rocke_cupy.emulator.progress import Progress
 from rocke_cupy.emulator.report import EmulationError, Report
-from rocke_cupy.emulator.run import MEMORIES, SCHEDULES
 from rocke_cupy.emulator.run import launch as execute
 from rocke_cupy.emulator.virtual_root import MEMORY_VARIABLE, ROOT_VARIABLE, SCHEDULE_VARIABLE
 
@@ -34,22 +34,11 @@ reports: deque[Report] = deque(maxlen=100)
 """The reports of the last launches, the newest last."""
 
 
-@dataclass(frozen=True)
-class _Settings:
-    memory: str
-    schedule: str
-    quantum: int = 16
-    seed: int = 0
-    races: bool = True
-    workgroups: Iterable[int] | None = None
-    threads: int | None = None
-    execute: bool = True
-
-
-_settings = _Settings(
-    memory=os.environ.get(MEMORY_VARIABLE) or "lazy",
-    schedule=os.environ.get(SCHEDULE_VARIABLE) or "lockstep",
+_options = Options(
+    memory=os.environ.get(MEMORY_VARIABLE) or Options.memory,
+    schedule=os.environ.get(SCHEDULE_VARIABLE) or Options.schedule,
 )
+_execute = True
 
 
 def active() -> bool:
@@ -60,55 +49,36 @@ def active() -> bool:
 class configure:  # noqa: N801 (used like a function)
     """Set how the launches that follow are executed.
 
-    As a context manager it restores the former settings at the end. Arguments left out keep their
-    setting. `memory`, `schedule`, `quantum`, `seed`, `races`, `workgroups` and `threads` are those
-    of `rocke_cupy.emulator.run`.
+    As a context manager it restores the former settings at the end. Arguments left out, or None,
+    keep their setting.
 
     Parameters
     ----------
     execute : bool
         False: launches are checked as always, then nothing is executed. For measuring what a call
         costs on the host; results are whatever the memory held.
+    **options
+        The fields of `rocke_cupy.emulator.options.Options`.
     """
 
-    def __init__(
-        self,
-        *,
-        memory: str | None = None,
-        schedule: str | None = None,
-        quantum: int | None = None,
-        seed: int | None = None,
-        races: bool | None = None,
-        workgroups: Iterable[int] | None = None,
-        threads: int | None = None,
-        execute: bool | None = None,
-    ):
-        _check("memory", memory, MEMORIES)
-        _check("schedule", schedule, SCHEDULES)
-        changes = {name: value for name, value in locals().items() if name in _NAMES}
-        self._before = _settings
-        _use(replace(_settings, **{k: v for k, v in changes.items() if v is not None}))
+    def __init__(self, *, execute: bool | None = None, **options: Any):
+        changes = {name: value for name, value in options.items() if value is not None}
+        changed = replace(_options, **changes)
+        self._before = _options, _execute
+        _use(changed, _execute if execute is None else execute)
 
     def __enter__(self) -> configure:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _use(self._before)
+        _use(*self._before)
 
 
-_NAMES = frozenset(_Settings.__dataclass_fields__)
-
-
-def _check(name: str, value: str | None, allowed: tuple[str, ...]) -> None:
-    if value is not None and value not in allowed:
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(allowed)}")
-
-
-def _use(settings: _Settings) -> None:
-    global _settings
-    _settings = settings
+def _use(options: Options, execute: bool) -> None:
+    global _options, _execute
+    _options, _execute = options, execute
     if _library is not None:
-        ctypes.c_int.in_dll(_library, "rocke_execute").value = int(settings.execute)
+        ctypes.c_int.in_dll(_library, "rocke_execute").value = int(execute)
 
 
 class _Refused(Exception):  # noqa: N818 (not an error of ours: it becomes a HIP status)
@@ -174,7 +144,6 @@ def _launch(pointer: Any) -> None:
     program = module.loaded.program_of(name)
     kernel = program.kernels[name]
     kernarg = _kernarg(kernel, launch)
-    settings = _settings
     with Progress(name) as progress:
         report = execute(
             program,
@@ -185,14 +154,8 @@ def _launch(pointer: Any) -> None:
             _buffers(launch.device, kernel, kernarg),
             shared_mem=launch.shared_bytes,
             stack_size=launch.stack_bytes,
-            memory=settings.memory,
-            schedule=settings.schedule,
-            quantum=settings.quantum,
-            seed=settings.seed,
-            races=settings.races,
-            workgroups=settings.workgroups,
-            threads=settings.threads,
             progress=progress,
+            **vars(_options),
         )
     reports.append(report)
 
@@ -200,9 +163,7 @@ def _launch(pointer: Any) -> None:
 def _kernarg(kernel: Kernel, launch: abi.Launch) -> bytes:
     """Return the kernel argument block, in which the hidden arguments are still empty."""
     block = bytearray(kernel.kernarg_size)
-    explicit = [
-        argument for argument in kernel.arguments if not argument.kind.startswith("hidden_")
-    ]
+    explicit = kernel.explicit_arguments
     if launch.packed:
         size = min(launch.packed_bytes, len(block))
         block[:size] = ctypes.string_at(launch.packed, size)

@@ -1,15 +1,12 @@
-"""Device memory of a launch: bounded buffers, kernel arguments, the user registers."""
+"""Device memory of a launch: bounded buffers, and NumPy arrays as such."""
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-
-from rocke_cupy.emulator.code_object import Kernel
 
 
 @dataclass(frozen=True)
@@ -200,141 +197,3 @@ class Placement:
         pairs = [(b, self._device[b.address]) for b in self._merged]
         moved = [replace(b, address=device, host=b.address) for b, device in pairs]
         return [*moved, *(replace(b, device=device) for b, device in pairs)]
-
-
-# ---- kernel arguments ----
-
-
-def fill_hidden(
-    kernel: Kernel,
-    kernarg: bytes,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    shared_mem: int,
-    pointers: Mapping[str, int],
-) -> bytes:
-    """Complete an argument block with what the runtime adds behind the user's arguments.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Its metadata says what goes where.
-    kernarg : bytes
-        The user's arguments, in the kernel's layout.
-    grid, block : tuple of int
-        Workgroups, and threads of one.
-    shared_mem : int
-        Bytes of dynamic LDS.
-    pointers : mapping of str to int
-        Addresses that stand for hidden arguments, where the kernel takes them.
-    """
-    explicit = max(
-        (a.offset + a.size for a in kernel.arguments if not a.kind.startswith("hidden_")), default=0
-    )
-    if len(kernarg) < explicit:
-        raise ValueError(
-            f"kernel {kernel.name} takes {explicit} bytes of arguments, got {len(kernarg)}"
-        )
-    block_of_bytes = bytearray(kernarg.ljust(kernel.kernarg_size, b"\0"))
-    values: dict[str, int] = {"hidden_grid_dims": sum(n > 1 for n in grid) or 1}
-    for axis, name in enumerate("xyz"):
-        values[f"hidden_block_count_{name}"] = grid[axis]
-        values[f"hidden_group_size_{name}"] = block[axis]
-        values[f"hidden_remainder_{name}"] = 0
-    values["hidden_dynamic_lds_size"] = shared_mem
-    values["hidden_private_base"] = 0x20000
-    values["hidden_shared_base"] = 0x10000
-    values.update(pointers)
-    for argument in kernel.arguments:
-        if argument.kind in values:
-            data = values[argument.kind].to_bytes(argument.size, "little")
-            block_of_bytes[argument.offset : argument.offset + argument.size] = data
-    return bytes(block_of_bytes)
-
-
-STACK_SIZE = 1024
-"""Bytes of a lane's stack unless hipLimitStackSize is set (clr's stack_size_)."""
-
-_LARGEST_STACK = 16 << 10
-
-
-def scratch_bytes(kernel: Kernel, stack_size: int) -> int:
-    """Scratch of a lane: what the compiler counted, or the stack where it could not count.
-
-    HIP gives a kernel with a dynamic stack at least hipLimitStackSize, but no more than 16 KiB
-    (clr, rocvirtual.cpp).
-    """
-    stack = min(stack_size, _LARGEST_STACK) if kernel.dynamic_stack else 0
-    return -(-max(kernel.scratch_size, stack) // 16) * 16
-
-
-def dispatch_packet(
-    kernel: Kernel,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    lds_size: int,
-    scratch_size: int,
-    kernarg: int,
-) -> bytes:
-    """The AQL packet that a kernel may read its launch shape from."""
-    threads = [g * b for g, b in zip(grid, block, strict=True)]
-    return struct.pack(
-        "<HHHHHHIIIIIQQQQ",
-        0, 3, *block, 0, *threads, scratch_size, lds_size, 0, kernarg, 0, 0,
-    )  # fmt: skip
-
-
-def initial_scalars(
-    kernel: Kernel, kernarg: np.ndarray, packet: np.ndarray, scratch_size: int, poison: int
-) -> tuple[np.ndarray, list[int]]:
-    """Scalar registers at the start of a wave, and which of them hold the workgroup ids.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    kernarg, packet : numpy.ndarray
-        Argument block and dispatch packet, in memory that stays alive.
-    scratch_size : int
-        Bytes of a lane.
-    poison : int
-        What the other registers hold.
-    """
-    scalars = np.full(128, poison, np.uint32)
-    scalars[102:106] = 0
-    scalars[108:124] = 0
-    place = 0
-
-    def put(*values: int) -> None:
-        nonlocal place
-        for value in values:
-            scalars[place] = value & 0xFFFFFFFF
-            place += 1
-
-    def put_address(array: np.ndarray) -> None:
-        put(array.ctypes.data, array.ctypes.data >> 32)
-
-    def enabled(bit: int) -> int:
-        return kernel.properties >> bit & 1
-
-    if enabled(0):
-        put(0, 0, 0, 0)  # private segment buffer: gfx950 has flat scratch instead
-    if enabled(1):
-        put_address(packet)
-    if enabled(2):
-        put(0, 0)  # queue pointer
-    if enabled(3):
-        put_address(kernarg)
-    if enabled(4):
-        put(0, 0)  # dispatch id
-    if enabled(5):
-        put(0, 0)  # flat scratch
-    if enabled(6):
-        put(scratch_size)
-    words = kernarg.view(np.uint32)
-    put(*words[kernel.preload_offset : kernel.preload_offset + kernel.preload_length].tolist())
-    place = max(place, kernel.user_sgprs)
-    ids = []
-    for used in kernel.workgroup_ids:
-        ids.append(place if used else -1)
-        place += used
-    return scalars, ids

@@ -21,6 +21,7 @@ import numpy as np
 
 from rocke_cupy.emulator import _core, decode
 from rocke_cupy.emulator.code_object import Kernel
+from rocke_cupy.emulator.dispatch import LDS_BYTES
 from rocke_cupy.emulator.program import Program
 
 UNITS: Mapping[str, str] = {
@@ -59,7 +60,6 @@ _PACKED_FP32 = re.compile(r"v_pk_(add|mul|fma)_f32|v_pk_mov_b32")
 _WIDE_MULTIPLY = re.compile(r"v_mul_(lo|hi)_[iu]32|v_mad_[iu]64_[iu]32")
 _MATRIX_SHAPE = re.compile(r"v_mfma_\w+?_(\d+x\d+x\d+)_?")
 
-LDS_OF_COMPUTE_UNIT = 160 * 1024
 _REGISTERS_OF_SIMD, _WAVES_OF_SIMD = 512, 8
 
 
@@ -72,7 +72,7 @@ def constants() -> dict[str, Any]:
 
 def workgroups_per_compute_unit(kernel: Kernel, waves: int, lds_size: int) -> int:
     """Return how many workgroups of a kernel fit on a compute unit at once."""
-    by_lds = LDS_OF_COMPUTE_UNIT // lds_size if lds_size else _WAVES_OF_SIMD
+    by_lds = LDS_BYTES // lds_size if lds_size else _WAVES_OF_SIMD
     registers = max(8, -(-kernel.allocated_vgprs // 8) * 8)
     waves_of_simd = min(_WAVES_OF_SIMD, _REGISTERS_OF_SIMD // registers)
     by_waves = waves_of_simd * constants()["simds"] // waves

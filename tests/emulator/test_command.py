@@ -109,7 +109,7 @@ def test_an_error_in_the_users_sitecustomize_is_not_hidden(tmp_path):
 def test_options_reach_the_program(monkeypatch):
     code = (
         "import os; from rocke_cupy.emulator import device as d; "
-        "print(d._settings.memory, d._settings.schedule, os.environ['ROCKE_EMULATOR_ROCM'])"
+        "print(d._options.memory, d._options.schedule, os.environ['ROCKE_EMULATOR_ROCM'])"
     )
     done = run("--memory=eager", "--schedule", "random", "-c", code)
     assert done.stdout == "eager random 7.0\n"

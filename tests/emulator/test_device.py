@@ -135,24 +135,41 @@ def test_a_race_is_an_error_unless_races_are_off(cp, kernel):
 
 
 def test_settings_nest_and_come_back_after_an_error():
-    before = device._settings
+    before = device._options
     outer = device.configure(memory="eager")
     with outer, device.configure(schedule="random", seed=3):
-        assert (device._settings.memory, device._settings.schedule) == ("eager", "random")
-        assert device._settings.seed == 3
-    assert device._settings == before
+        assert (device._options.memory, device._options.schedule) == ("eager", "random")
+        assert device._options.seed == 3
+    assert device._options == before
     with pytest.raises(ZeroDivisionError), device.configure(memory="eager"):
         _ = 1 / 0
-    assert device._settings == before
+    assert device._options == before
 
 
 @pytest.mark.parametrize(
     ("setting", "text"),
-    [({"memory": "lazily"}, "memory='lazily' must be one of"), ({"schedule": "x"}, "schedule='x'")],
+    [
+        ({"memory": "lazily"}, "memory='lazily' must be one of"),
+        ({"schedule": "x"}, "schedule='x'"),
+        ({"quantum": 0}, "quantum=0 must be at least 1"),
+    ],
 )
 def test_a_wrong_setting_is_named(setting, text):
     with pytest.raises(ValueError, match=text):
         device.configure(**setting)
+
+
+def test_a_setting_that_there_is_not_is_an_error():
+    before = device._options
+    with pytest.raises(TypeError, match="memry"):
+        device.configure(memry="eager")
+    assert device._options is before
+
+
+def test_launches_are_timed_on_request(cp, kernel):
+    with device.configure(timing=True):
+        kernel("which")((5,), (1,), (cp.empty(5, np.int32),))
+    assert sorted(device.reports[-1].timing.cycles) == [0, 1, 2, 3, 4]
 
 
 def test_a_setting_that_the_emulator_refuses_fails_the_launch(cp, kernel):

@@ -8,7 +8,7 @@ import pytest
 
 from rocke_cupy.emulator import _hip_abi as abi
 from rocke_cupy.emulator import device
-from rocke_cupy.emulator.memory import STACK_SIZE
+from rocke_cupy.emulator.dispatch import STACK_SIZE
 
 pytestmark = pytest.mark.gpu
 
