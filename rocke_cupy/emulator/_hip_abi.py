@@ -48,7 +48,7 @@ class FunctionInfo(ctypes.Structure):
                 ("vector_registers", c_uint32))  # fmt: skip
 
 
-class Launch(ctypes.Structure):
+class LaunchRequest(ctypes.Structure):
     """One launch; its arguments are an array of pointers, or one packed block."""
 
     _fields_ = (("module", c_uint64), ("kernel", c_uint64), ("grid", c_uint32 * 3),
@@ -92,7 +92,7 @@ class Callbacks(ctypes.Structure):
         ("find_function", ctypes.CFUNCTYPE(c_int, c_uint64, c_char_p, POINTER(FunctionInfo))),
         ("find_global",
          ctypes.CFUNCTYPE(c_int, c_uint64, c_char_p, POINTER(c_void_p), POINTER(c_size_t))),
-        ("launch", ctypes.CFUNCTYPE(c_int, POINTER(Launch))),
+        ("launch", ctypes.CFUNCTYPE(c_int, POINTER(LaunchRequest))),
         ("matrix_product", ctypes.CFUNCTYPE(c_int, POINTER(MatrixProduct))),
         ("random_seed", ctypes.CFUNCTYPE(c_int, POINTER(RandomSeed))),
         ("random_draw", ctypes.CFUNCTYPE(c_int, POINTER(RandomDraw))),

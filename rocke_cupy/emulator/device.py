@@ -160,7 +160,7 @@ def _launch(pointer: Any) -> None:
     reports.append(report)
 
 
-def _kernarg(kernel: Kernel, launch: abi.Launch) -> bytes:
+def _kernarg(kernel: Kernel, launch: abi.LaunchRequest) -> bytes:
     """Return the kernel argument block, in which the hidden arguments are still empty."""
     block = bytearray(kernel.kernarg_size)
     explicit = kernel.explicit_arguments

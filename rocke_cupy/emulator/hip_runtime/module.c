@@ -120,7 +120,7 @@ EXPORT Error hipFuncGetAttribute(int *value, int attribute, const Function *func
 }
 
 /* The checks of the real runtime, in its order and with its codes. */
-static Error check_launch(const Function *function, const Launch *launch) {
+static Error check_launch(const Function *function, const LaunchRequest *launch) {
     const char *name = function->name;
     const uint32_t *grid = launch->grid, *block = launch->block;
     for (int i = 0; i < 3; i++) {
@@ -156,7 +156,7 @@ static Error check_launch(const Function *function, const Launch *launch) {
 }
 
 /* `extra` of hipModuleLaunchKernel: pairs of key and value up to key 3. */
-static Error unpack_extra(void **extra, Launch *launch) {
+static Error unpack_extra(void **extra, LaunchRequest *launch) {
     for (; extra && (uintptr_t)extra[0] != 3; extra += 2) {
         if ((uintptr_t)extra[0] == 1)
             launch->packed = extra[1];
@@ -181,7 +181,7 @@ EXPORT Error hipModuleLaunchKernel(Function *function, unsigned grid_x, unsigned
                     "launch of %s: loaded on device %d, stream of device %d, current "
                     "device %d; they must be the same",
                     function->name, function->device, device, current_device());
-    Launch launch = {
+    LaunchRequest launch = {
         .module = function->info.module,
         .kernel = function->info.kernel,
         .grid = {grid_x, grid_y, grid_z},

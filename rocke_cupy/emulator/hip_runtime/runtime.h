@@ -105,7 +105,7 @@ typedef struct {
     void **arguments;   /* one pointer an argument, or null */
     const void *packed; /* the argument block as it is, or null */
     size_t packed_bytes;
-} Launch;
+} LaunchRequest;
 typedef struct {
     int32_t trans_a, trans_b; /* 0 as it is, 1 transposed, 2 conjugate transposed */
     int32_t m, n, k, batch;
@@ -133,7 +133,7 @@ typedef struct {
     int (*unload_module)(uint64_t module);
     int (*find_function)(uint64_t module, const char *name, FunctionInfo *info);
     int (*find_global)(uint64_t module, const char *name, void **address, size_t *size);
-    int (*launch)(const Launch *launch);
+    int (*launch)(const LaunchRequest *request);
     int (*matrix_product)(const MatrixProduct *product);
     int (*random_seed)(const RandomSeed *seed);
     int (*random_draw)(const RandomDraw *draw);
