@@ -15,7 +15,7 @@ import numpy as np
 
 from rocke_cupy.emulator.code_object import CodeObject, Kernel
 from rocke_cupy.emulator.disassemble import disassemble
-from rocke_cupy.emulator.program import Instruction, Program, instruction_records, load
+from rocke_cupy.emulator.program import Program, load
 
 _LARGE = 1 << 19  # bytes
 
@@ -46,30 +46,22 @@ class _Whole:
         return self._program
 
 
-class _OneKernel(Program):
-    """The part of a large code object that one kernel is."""
+def _part(code_object: CodeObject, image: np.ndarray, name: str) -> Program:
+    """The program that one kernel of a large code object is."""
+    start = code_object.kernels[name].entry
+    text = code_object.text[start : start + code_object.symbols[name].size]
+    lines = [replace(line, offset=line.offset + start) for line in disassemble(text)]
+    return Program(code_object, lines, image)
 
-    def __init__(self, code_object: CodeObject, image: np.ndarray, name: str) -> None:
-        self.code_object = code_object
-        self.image = image
-        start = code_object.kernels[name].entry
-        text = code_object.text[start : start + code_object.symbols[name].size]
-        lines = [replace(line, offset=line.offset + start) for line in disassemble(text)]
-        self.calls = any(line.text.startswith(("s_swappc", "s_setpc")) for line in lines)
-        self.records, unknown = instruction_records(lines)
-        self.instructions = tuple(
-            Instruction(k, line.offset, line.size, line.text, unknown.get(k, ""))
-            for k, line in enumerate(lines)
-        )
-        self.index_of_word = np.full(len(code_object.text) // 4 + 1, -1, np.int32)
-        self.index_of_word[[line.offset // 4 for line in lines]] = np.arange(len(lines))
+
+def _calls(program: Program) -> bool:
+    return any(i.mnemonic.startswith(("s_swappc", "s_setpc")) for i in program.instructions)
 
 
 class _Large:
     """A code object whose kernels are made ready at their first launch."""
 
     def __init__(self, code: bytes) -> None:
-        self._code = code
         self._code_object = CodeObject(code)
         self._image = self._code_object.load_image()
         self._programs: dict[str, Program] = {}
@@ -82,14 +74,12 @@ class _Large:
     @functools.cached_property
     def _whole(self) -> Program:
         """All of it, for kernels that call functions."""
-        program = Program(self._code)
-        program.image = self._image
-        return program
+        return Program(self._code_object, image=self._image)
 
     def program_of(self, kernel: str) -> Program:
         if kernel not in self._programs:
-            part = _OneKernel(self._code_object, self._image, kernel)
-            self._programs[kernel] = self._whole if part.calls else part
+            part = _part(self._code_object, self._image, kernel)
+            self._programs[kernel] = self._whole if _calls(part) else part
         return self._programs[kernel]
 
 

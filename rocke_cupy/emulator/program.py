@@ -51,22 +51,32 @@ class Program:
 
     Parameters
     ----------
-    code : bytes
-        The ELF file.
+    code_object : CodeObject
+    lines : list of Line, optional
+        The instructions to make ready; all of .text unless given.
+    image : numpy.ndarray, optional
+        The loaded segments, if they are already.
 
     Attributes
     ----------
     kernels : mapping of str to Kernel
         By the name that a launch gives.
     instructions : tuple of Instruction
-        All of .text, in order.
+        What was made ready, in order.
     image : numpy.ndarray
         The loaded, relocated segments; device globals live in it.
     """
 
-    def __init__(self, code: bytes) -> None:
-        self.code_object = CodeObject(code)
-        lines = disassemble(self.code_object.text)
+    def __init__(
+        self,
+        code_object: CodeObject,
+        lines: list[Line] | None = None,
+        image: np.ndarray | None = None,
+    ) -> None:
+        self.code_object = code_object
+        self._image = image
+        if lines is None:
+            lines = disassemble(code_object.text)
         self.records, unknown = instruction_records(lines)
         self.instructions = tuple(
             Instruction(k, line.offset, line.size, line.text, unknown.get(k, ""))
@@ -83,7 +93,7 @@ class Program:
     @functools.cached_property
     def image(self) -> np.ndarray:
         """The loaded segments."""
-        return self.code_object.load_image()
+        return self.code_object.load_image() if self._image is None else self._image
 
     @property
     def text_address(self) -> int:
@@ -118,10 +128,7 @@ class Program:
     def kernel_records(self, kernel: Kernel) -> np.ndarray:
         """Records with the accumulation registers where this kernel has them."""
         records = self.records.copy()
-        for operands in (records["dst"], records["src"]):
-            accumulation = operands["kind"] == decode.AGPR
-            operands["index"][accumulation] += kernel.accum_offset
-            operands["kind"][accumulation] = decode.VGPR
+        place_accumulation(records, kernel.accum_offset)
         past_end = _past_end(records["dst"], kernel) | _past_end(records["src"], kernel)
         records["op"][past_end] = _UNKNOWN_OP
         return records
@@ -153,6 +160,14 @@ class Program:
         source = self.code_object.source_lines.at(instruction.offset)
         where = f"{self.label(instruction.offset)}: {instruction.text}"
         return f"{where}  ({source})" if source else where
+
+
+def place_accumulation(records: np.ndarray, first: int) -> None:
+    """Make accumulation registers the vector registers from `first` on, which they are."""
+    for operands in (records["dst"], records["src"]):
+        accumulation = operands["kind"] == decode.AGPR
+        operands["index"][accumulation] += first
+        operands["kind"][accumulation] = decode.VGPR
 
 
 def _past_end(operands: np.ndarray, kernel: Kernel) -> np.ndarray:
@@ -252,4 +267,4 @@ def load(code: bytes) -> Program:
     CodeObjectError
         If it is not a gfx950 code object.
     """
-    return Program(code)
+    return Program(CodeObject(code))

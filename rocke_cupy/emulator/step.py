@@ -12,7 +12,7 @@ from rocke_cupy.emulator import _core, decode
 from rocke_cupy.emulator.assemble import assemble
 from rocke_cupy.emulator.disassemble import disassemble
 from rocke_cupy.emulator.memory import Buffer, BufferTable
-from rocke_cupy.emulator.program import instruction_records
+from rocke_cupy.emulator.program import instruction_records, place_accumulation
 from rocke_cupy.emulator.report import EmulationError
 
 ACCUM_OFFSET = 256
@@ -95,10 +95,7 @@ def step(
     code = assemble(instruction) if isinstance(instruction, str) else instruction
     lines = disassemble(code)
     records, unknown = instruction_records(lines)
-    for operands in (records["dst"], records["src"]):
-        accumulation = operands["kind"] == decode.AGPR
-        operands["index"][accumulation] += ACCUM_OFFSET
-        operands["kind"][accumulation] = decode.VGPR
+    place_accumulation(records, ACCUM_OFFSET)
     if unknown:
         raise decode.UnknownInstruction(unknown[0])
     branch = decode.decode(lines[0]).branch
