@@ -86,7 +86,7 @@ static int lds_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
     return 1;
 }
 
-int flat_to_host(Wave *w, Pending *p, u32 size, int write) {
+int flat_to_host(Wave *w, Pending *p, u32 size, int write, u64 *in_lds) {
     u64 lds = 0, scratch = 0;
     for (int i = 0; i < LANES; i++) {
         u64 high = p->address[i] >> 32;
@@ -94,6 +94,7 @@ int flat_to_host(Wave *w, Pending *p, u32 size, int write) {
         if (high == APERTURE_SCRATCH) scratch |= p->exec & 1ull << i;
         if (scratch >> i & 1) p->address[i] &= 0xffffffff;
     }
+    *in_lds = lds;
     return global_to_host(w, p, p->exec & ~lds & ~scratch, size, write) && lds_to_host(w, p, lds, size) &&
            scratch_to_host(w, p, scratch, size);
 }

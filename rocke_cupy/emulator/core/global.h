@@ -10,8 +10,9 @@ enum { APERTURE_LDS = 0x10000, APERTURE_SCRATCH = 0x20000 };
 /* Check `size` bytes at the addresses of the given lanes against the buffers of the launch, and turn them into addresses
    of the host. */
 int global_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write);
-/* The same for flat addresses (global, LDS or scratch), and for offsets in scratch, with the bounds of each space. */
-int flat_to_host(Wave *w, Pending *p, u32 size, int write);
+/* The same for flat addresses (global, LDS or scratch), and for offsets in scratch, with the bounds of each space; `in_lds`
+   receives the lanes in LDS. */
+int flat_to_host(Wave *w, Pending *p, u32 size, int write, u64 *in_lds);
 int scratch_to_host(Wave *w, Pending *p, u64 lanes, u32 size);
 
 #endif

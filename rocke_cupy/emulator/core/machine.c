@@ -160,6 +160,8 @@ static int start_group(Group *g) {
     g->epoch = 1;
     g->current = 0;
     g->left = 0;
+    g->vector_issued = 0;
+    g->stores_waiting = 0;
     g->random = l->seed * 0x9e3779b97f4a7c15ull ^ (id + 1) * 0xbf58476d1ce4e5b9ull;
     for (u32 k = 0; k < (l->lds_size + 3) / 4; k++) ((u32 *)(void *)g->lds)[k] = POISON;
     if (l->races) memset(g->shadow, 0, (l->lds_size + 3) / 4 * sizeof *g->shadow);

@@ -111,9 +111,12 @@ struct Pending {
     u8 shift;       /* of stored data: 16 for the high half of a register */
     u8 waits;       /* counters that still hold it: bit 0 vmcnt, bit 1 lgkmcnt */
     u8 applied;
+    u8 stores;      /* whether it changes memory */
+    u8 kept;        /* LDS DMA whose data is already in `data`, where its addresses point now */
     u8 valid[LANES]; /* registers of each lane that lie inside the buffer resource */
     u32 lds_step;   /* bytes between the parts of a two-address LDS operation */
     u64 exec;
+    u64 order;      /* of vector memory operations of the workgroup; 0 for others */
     u32 lds[LANES];
     u64 address[LANES]; /* of the host, once checked */
     u64 device[LANES];  /* of the device, if the launch is timed */
@@ -172,6 +175,8 @@ struct Group {
     u32 n_waves, active;
     u32 id[3], linear;
     u32 epoch;
+    u64 vector_issued;  /* vector memory operations so far */
+    u32 stores_waiting; /* of those, stores and atomics without effect so far */
     u8 *lds;
     u32 lds_size;
     Shadow *shadow;
@@ -255,6 +260,7 @@ static inline i32 position(const Wave *w, const Instruction *in) { return (i32)(
 
 /* pending.c */
 Pending *issue(Wave *w, const Instruction *in, int queue, int waits, EffectFn *effect);
+void apply_in_lds(Wave *w, Pending *flat, u64 lanes);
 void issued(Wave *w, Pending *p);
 void wait_counters(Wave *w, u32 vmcnt, u32 lgkmcnt);
 int registers_ready(Wave *w, const Instruction *in);

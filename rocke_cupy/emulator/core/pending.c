@@ -1,7 +1,12 @@
 /* Memory operations between their issue and the wait that covers them.
 
    vmcnt retires in order and counts loads, stores and LDS DMA alike. lgkmcnt counts LDS operations, which are in
-   order, and scalar loads, which are not: only lgkmcnt(0) covers a scalar load. A FLAT operation holds both. */
+   order, and scalar loads, which are not: only lgkmcnt(0) covers a scalar load. A FLAT operation holds both.
+
+   The waves of a workgroup share one L1 cache, which takes their vector memory operations in the order of issue, so
+   that a barrier without a wait orders a store and another wave's load (LLVM's memory model for gfx942, which both
+   compilers rely on). However late an operation takes effect here, none that was issued earlier sees it, and none that
+   was issued later misses it. */
 #include "lds.h"
 
 static const u32 SLOTS_OF[QUEUES] = {VM_SLOTS, LDS_SLOTS, SCALAR_SLOTS};
@@ -37,9 +42,72 @@ static void release_registers(Wave *w, const Pending *p) {
     }
 }
 
-static void complete(Wave *w, Pending *p) {
-    if (!p->applied && p->effect) p->effect(w, p);
+/* ---- effects ---- */
+
+/* Read the memory of LDS DMA now; it still lands in LDS at its wait. */
+static void keep_data(Pending *p) {
+    for (int i = 0; i < LANES; i++) {
+        u8 *kept = (u8 *)p->data + sizeof p->data / LANES * (u32)i;
+        u32 valid = 4u * p->valid[i];
+        if (!(p->exec >> i & 1)) continue;
+        memcpy(kept, (const void *)(uintptr_t)p->address[i], valid < p->lds_size ? valid : p->lds_size);
+        p->address[i] = (u64)(uintptr_t)kept;
+    }
+    p->kept = 1;
+}
+
+static void take_effect(Wave *w, Pending *p) {
+    if (p->effect) p->effect(w, p);
     p->applied = 1;
+    w->group->stores_waiting -= p->stores;
+}
+
+/* The first vector memory operation of a wave that has not met memory. */
+static Pending *first_waiting(Wave *w) {
+    const Queue *q = &w->queue[QUEUE_VM];
+    for (u32 k = 0; k < q->count; k++) {
+        Pending *p = &w->slots[QUEUE_VM][(q->first + k) % VM_SLOTS];
+        if (!p->applied && !p->kept) return p;
+    }
+    return NULL;
+}
+
+/* All vector memory operations of the workgroup that were issued before this one meet memory, in their order. */
+static void settle_earlier(Group *g, u64 order) {
+    for (;;) {
+        Wave *wave = NULL;
+        Pending *first = NULL;
+        for (u32 k = 0; k < g->n_waves; k++) {
+            Pending *p = first_waiting(&g->waves[k]);
+            if (!p || p->order >= (first ? first->order : order)) continue;
+            first = p;
+            wave = &g->waves[k];
+        }
+        if (!first) return;
+        if (first->lds_kind == LDS_DMA) keep_data(first);
+        else take_effect(wave, first);
+    }
+}
+
+static void apply(Wave *w, Pending *p) {
+    if (p->applied) return;
+    if (p->order && !p->kept && w->group->stores_waiting) settle_earlier(w->group, p->order);
+    take_effect(w, p);
+}
+
+/* Lanes of a FLAT operation in LDS take effect at once, behind the LDS operations issued before; their counter is
+   lgkmcnt, that of the lanes in memory vmcnt, and a record has one effect for all its lanes. */
+void apply_in_lds(Wave *w, Pending *flat, u64 lanes) {
+    const Queue *q = &w->queue[QUEUE_LDS];
+    u64 memory = flat->exec & ~lanes;
+    for (u32 k = 0; k < q->count; k++) apply(w, &w->slots[QUEUE_LDS][(q->first + k) % LDS_SLOTS]);
+    flat->exec = lanes;
+    flat->effect(w, flat);
+    flat->exec = memory;
+}
+
+static void complete(Wave *w, Pending *p) {
+    apply(w, p);
     if (loads_registers(p)) release_registers(w, p);
     if (p->lds_kind) lds_completed(w, p);
 }
@@ -50,6 +118,7 @@ static void pop(Wave *w, int queue) {
     w->queue[queue].count--;
     if (queue == QUEUE_VM && p->waits & 2) {
         /* past vmcnt, still held by lgkmcnt, which takes it only at zero like a scalar load */
+        apply(w, p);
         Pending *copy = issue(w, p->in, QUEUE_SCALAR, 2, p->effect);
         u32 sequence = p->sequence;
         memcpy(copy, p, sizeof *copy);
@@ -68,8 +137,9 @@ Pending *issue(Wave *w, const Instruction *in, int queue, int waits, EffectFn *e
     p->in = in;
     p->effect = effect;
     p->waits = (u8)waits;
-    p->applied = 0;
+    p->applied = p->stores = p->kept = 0;
     p->lds_kind = 0;
+    p->order = queue == QUEUE_VM ? ++w->group->vector_issued : 0;
     p->epoch = (u16)w->group->epoch;
     p->exec = exec_of(w);
     w->sequence += 4;
@@ -86,9 +156,8 @@ void issued(Wave *w, Pending *p) {
     }
     if (loads_registers(p)) tag_registers(w, p);
     if (p->lds_kind) lds_issued(w, p);
-    if (w->group->machine->launch.lazy) return;
-    if (p->effect) p->effect(w, p);
-    p->applied = 1;
+    w->group->stores_waiting += p->stores;
+    if (!w->group->machine->launch.lazy) take_effect(w, p);
 }
 
 void wait_counters(Wave *w, u32 vmcnt, u32 lgkmcnt) {

@@ -60,6 +60,7 @@ static void access_buffer(Wave *w, const Instruction *in, u32 size, int write, E
     if (buffer_addresses(w, in, p, size, write)) {
         if (in->src[0].kind == OPERAND_VGPR) capture(w, p, &in->src[0]);
         p->lds_step = size;
+        p->stores = (u8)write;
     }
     issued(w, p);
 }

@@ -29,8 +29,9 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
     Pending *p = issue(w, in, QUEUE_VM, space == SPACE_FLAT ? 3 : 1, effect);
     if (space == SPACE_SCRATCH) scratch_addresses(w, in, p);
     else global_addresses(w, in, p);
+    u64 in_lds = 0;
     int fine = space == SPACE_GLOBAL ? global_to_host(w, p, p->exec, size, write)
-               : space == SPACE_FLAT ? flat_to_host(w, p, size, write)
+               : space == SPACE_FLAT ? flat_to_host(w, p, size, write, &in_lds)
                                      : scratch_to_host(w, p, p->exec, size);
     if (fine) {
         u64 bytes = (u64)__builtin_popcountll(p->exec) * size;
@@ -39,6 +40,8 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
         memset(p->valid, 0xff, sizeof p->valid);
         if (in->src[0].kind == OPERAND_VGPR) capture(w, p, &in->src[0]);
         p->lds_step = size;
+        p->stores = write && space != SPACE_SCRATCH;
+        if (in_lds) apply_in_lds(w, p, in_lds);
     }
     issued(w, p);
 }
