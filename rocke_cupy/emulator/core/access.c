@@ -88,38 +88,33 @@ static inline u32 add_pair_bf16(u32 a, u32 b) {
            f32_to_bf16(bf16_to_f32(a >> 16) + bf16_to_f32(b >> 16)) << 16;
 }
 
-static u64 data_of(const Pending *p, int first, int lane, u64 type_size) {
+/* An operand of 32 or 64 bits, whose registers start at row `first`. */
+static u64 data_of(const Pending *p, u64 first, int lane, u64 type_size) {
     return type_size == 8 ? join(p->data[first][lane], p->data[first + 1][lane]) : p->data[first][lane];
 }
 
 static void give_back(Wave *w, Pending *p, int lane, u64 old) {
-    if (!(p->in->flags & FLAG_RETURN)) return;
+    if (!p->in->n_dst) return;
     u32(*v)[LANES] = destination(w, p);
     v[0][lane] = (u32)old;
     if (width_of(p) > 1) v[1][lane] = (u32)(old >> 32);
 }
 
-#define ATOMIC(name, type, registers, expression)                                                                     \
-    void name(Wave *w, Pending *p) {                                                                                  \
+/* One lane after the other, in LDS as in memory; past the end of a buffer resource all or nothing. */
+#define EFFECT(name, type, expression)                                                                                \
+    void atomic_##name(Wave *w, Pending *p) {                                                                         \
         for (int i = 0; i < LANES; i++) {                                                                             \
-            if (!(p->exec >> i & 1) || !p->valid[i]) continue;                                                        \
-            type *at = (type *)(uintptr_t)p->address[i], data = (type)data_of(p, 0, i, sizeof(type)), next;           \
+            if (!(p->exec >> i & 1) || 4 * p->valid[i] < (int)sizeof(type)) continue;                                 \
+            type *at = (type *)(uintptr_t)p->address[i], next;                                                        \
+            type data = (type)data_of(p, 0, i, sizeof(type)), second = (type)data_of(p, sizeof(type) / 4, i, sizeof(type)); \
             type old = __atomic_load_n(at, __ATOMIC_RELAXED);                                                         \
+            (void)data, (void)second;                                                                                 \
             do next = (expression);                                                                                   \
             while (!__atomic_compare_exchange_n(at, &old, next, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));              \
             give_back(w, p, i, old);                                                                                  \
         }                                                                                                             \
     }
-#define SWAP(name, type, registers, data_registers)                                                                   \
-    void name(Wave *w, Pending *p) {                                                                                  \
-        for (int i = 0; i < LANES; i++) {                                                                             \
-            if (!(p->exec >> i & 1) || !p->valid[i]) continue;                                                        \
-            type *at = (type *)(uintptr_t)p->address[i], next = (type)data_of(p, 0, i, sizeof(type));                 \
-            type old = (type)data_of(p, sizeof(type) / 4, i, sizeof(type));                                           \
-            __atomic_compare_exchange_n(at, &old, next, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                       \
-            give_back(w, p, i, old);                                                                                  \
-        }                                                                                                             \
-    }
-#define LOAD(name, registers, bytes, effect)
-#define STORE(name, registers, bytes, effect)
-#include "ops/access.inc"
+#define ATOMIC(name, lds, suffix, type, registers, expression) EFFECT(name, type, expression)
+#define MEMORY(name, type, registers, operand, expression) EFFECT(name, type, expression)
+#define LDS ATOMIC
+#include "ops/atomic.inc"

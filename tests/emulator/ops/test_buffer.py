@@ -216,3 +216,11 @@ def test_atomics():
     m.step("buffer_atomic_add v8, v2, s[8:11], 0 offen sc0")
     np.testing.assert_array_equal(m.state.v[8], 5 * LANES)
     assert m.bytes[12:16].view(np.uint32)[0] == 320
+
+
+def test_atomics_of_64_bits_are_inside_the_records_or_dropped():
+    m = Memory(1024, records=8 * 32 + 4, pitch=8)
+    m.bytes[:] = 0
+    m.state.v[8], m.state.v[9] = 0xFFFFFFFF, 1
+    m.step("buffer_atomic_inc_x2 v[8:9], v2, s[8:11], 0 offen")
+    assert m.bytes.view(np.uint64)[:64].tolist() == [1] * 32 + [0] * 32

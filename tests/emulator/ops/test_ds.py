@@ -207,6 +207,9 @@ class TestExchange:
         ("xor_rtn_b32", 12, 10, 6),
         ("add_rtn_f32", 0x3F800000, 0x40000000, 0x40400000),
         ("max_rtn_f32", 0x3F800000, 0xC0000000, 0x3F800000),
+        ("pk_add_rtn_f16", 0x40003C00, 0x3C003C00, 0x42004000),
+        ("pk_add_rtn_bf16", 0x40003F80, 0x3F803F80, 0x40404000),
+        ("wrxchg_rtn_b32", 5, 7, 7),
     ],
 )
 def test_atomics_change_lds_and_return_the_old_value(name, old, data, result):
@@ -226,12 +229,87 @@ def test_lanes_of_an_atomic_follow_each_other():
     assert state.lds.view(np.uint32)[0] == 64
 
 
-def test_atomics_of_64_bits():
-    state = State(lds=np.zeros(512, np.uint8))
-    state.v[2], state.v[4], state.v[5] = 8 * LANES, 0xFFFFFFFF, 1
-    step("ds_add_u64 v2, v[4:5]", state)
-    step("ds_add_u64 v2, v[4:5]", state)
-    np.testing.assert_array_equal(state.lds.view(np.uint64), 0x3_FFFFFFFE)
+@pytest.mark.parametrize(
+    ("name", "old", "data", "result"),
+    [
+        ("add_rtn_u64", 0xFFFFFFFF, 1, 1 << 32),
+        ("sub_rtn_u64", 1 << 32, 1, 0xFFFFFFFF),
+        ("rsub_rtn_u64", 1, 1 << 32, 0xFFFFFFFF),
+        ("inc_rtn_u64", 1 << 40, 1 << 40, 0),
+        ("inc_rtn_u64", 0xFFFFFFFF, 1 << 40, 1 << 32),
+        ("dec_rtn_u64", 0, 1 << 40, 1 << 40),
+        ("min_rtn_i64", 2**64 - 1, 1, 2**64 - 1),
+        ("max_rtn_u64", 2**64 - 1, 1, 2**64 - 1),
+        ("xor_rtn_b64", 12 << 32, 10 << 32, 6 << 32),
+        ("add_rtn_f64", 0x3FF0 << 48, 0x4000 << 48, 0x4008 << 48),
+        ("min_rtn_f64", 0x3FF0 << 48, 0x4000 << 48, 0x3FF0 << 48),
+        ("wrxchg_rtn_b64", 5 << 32, 7 << 32, 7 << 32),
+    ],
+)
+def test_atomics_of_64_bits(name, old, data, result):
+    state = State(lds=np.full(64, old, np.uint64).view(np.uint8))
+    state.v[2], state.v[4], state.v[5] = 8 * LANES, data & 0xFFFFFFFF, data >> 32
+    step(f"ds_{name} v[8:9], v2, v[4:5]", state)
+    np.testing.assert_array_equal(state.lds.view(np.uint64), result)
+    assert {int(low) | int(high) << 32 for low, high in zip(*state.v[8:10], strict=True)} == {old}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "first", "second", "result"),
+    [
+        # the value to find comes first: in memory it comes second
+        ("cmpst_rtn_b32", 5, 5, 7, 7),
+        ("cmpst_rtn_b32", 5, 7, 5, 5),
+        ("cmpst_rtn_f32", 0x80000000, 0, 7, 7),
+        ("mskor_rtn_b32", 0xFF, 0x0F, 0x105, 0x1F5),
+        ("wrap_rtn_b32", 9, 4, 100, 5),
+        ("wrap_rtn_b32", 3, 4, 100, 103),
+    ],
+)
+def test_atomics_with_two_operands(name, old, first, second, result):
+    state = State(lds=np.full(64, old, np.uint32).view(np.uint8))
+    state.v[2], state.v[3], state.v[4] = 4 * LANES, first, second
+    step(f"ds_{name} v8, v2, v3, v4", state)
+    np.testing.assert_array_equal(state.lds.view(np.uint32), result)
+    np.testing.assert_array_equal(state.v[8], old)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "first", "second", "result"),
+    [
+        ("cmpst_b64", 5 << 32, 5 << 32, 7, 7),
+        ("cmpst_b64", 5 << 32, 7, 5 << 32, 5 << 32),
+        ("cmpst_f64", 0x8000 << 48, 0, 7, 7),
+        ("mskor_b64", 0xFF << 32, 0x0F << 32, 0x105 << 32, 0x1F5 << 32),
+    ],
+)
+def test_atomics_of_64_bits_with_two_operands(name, old, first, second, result):
+    state = State(lds=np.full(64, old, np.uint64).view(np.uint8))
+    state.v[2] = 8 * LANES
+    for register, value in ((4, first), (6, second)):
+        state.v[register], state.v[register + 1] = value & 0xFFFFFFFF, value >> 32
+    step(f"ds_{name} v2, v[4:5], v[6:7]", state)
+    np.testing.assert_array_equal(state.lds.view(np.uint64), result)
+
+
+class TestCounting:
+    def test_the_active_lanes_are_added_and_all_get_what_was_there(self):
+        state = State(lds=np.full(64, 100, np.uint32).view(np.uint8))
+        state.s[124] = 16
+        state.set64("exec", 0b10110)
+        step("ds_append v8 offset:4", state)
+        assert state.lds.view(np.uint32)[5] == 103
+        assert (state.lds.view(np.uint32) == 100).sum() == 63
+        assert state.v[8, :6].tolist() == [0, 100, 100, 0, 100, 0]
+        step("ds_consume v8 offset:4", state)
+        assert state.lds.view(np.uint32)[5] == 100
+        assert state.v[8, :6].tolist() == [0, 103, 103, 0, 103, 0]
+
+    def test_an_address_beyond_16_bits_is_not_known(self):
+        state = filled()
+        state.s[124] = 0x10000
+        with pytest.raises(EmulationError, match="0x10000 in M0 as an LDS address is not modelled"):
+            step("ds_append v8", state)
 
 
 class TestBounds:

@@ -178,6 +178,8 @@ def test_atomics(name, old, data, result, returns):
     [
         ("add_x2", 0xFFFFFFFF, 1, 1 << 32),
         ("umax_x2", 1 << 40, 5, 1 << 40),
+        ("inc_x2", 0xFFFFFFFF, 1 << 40, 1 << 32),
+        ("dec_x2", 0, 1 << 40, 1 << 40),
         ("add_f64", 0x3FF0 << 48, 0x4000 << 48, 0x4008 << 48),
         ("max_f64", 0x3FF0 << 48, 0x4000 << 48, 0x4000 << 48),
     ],

@@ -81,20 +81,21 @@ static void buffer_to_lds(Wave *w, const Instruction *in, u32 size) {
     }
 #define STORE(name, registers, bytes, effect)                                                                         \
     static void buffer_##name(Wave *w, const Instruction *in) { access_buffer(w, in, bytes, 1, store_##effect); }
-#define ATOMIC(name, type, registers, expression)                                                                     \
-    static void buffer_##name(Wave *w, const Instruction *in) { access_buffer(w, in, sizeof(type), 1, name); }
-#define SWAP(name, type, registers, data_registers) ATOMIC(name, type, registers, 0)
 #include "access.inc"
 #undef LOAD
 #undef STORE
-#undef ATOMIC
-#undef SWAP
+
+#define MEMORY(name, type, registers, operand, expression)                                                            \
+    static void buffer_atomic_##name(Wave *w, const Instruction *in) {                                                \
+        access_buffer(w, in, sizeof(type), 1, atomic_##name);                                                         \
+    }
+#include "atomic.inc"
 
 #define BUFFER_ROW(name, form) {#name, form, FORMAT_BUFFER, UNIT_VMEM, name, NULL},
 #define LOAD(name, registers, bytes, effect) BUFFER_ROW(buffer_##name, #registers ":")
 #define STORE(name, registers, bytes, effect) BUFFER_ROW(buffer_##name, ":" #registers)
-#define ATOMIC(name, type, registers, expression) BUFFER_ROW(buffer_##name, #registers ":" #registers)
-#define SWAP(name, type, registers, data_registers) BUFFER_ROW(buffer_##name, #registers ":" #data_registers)
+#define MEMORY(name, type, registers, operand, expression) BUFFER_ROW(buffer_atomic_##name, #registers ":" #operand)
 const Op buffer_ops[] = {
 #include "access.inc"
+#include "atomic.inc"
     {0}};

@@ -5,10 +5,11 @@
 
 static u32 (*destination(Wave *w, const Pending *p))[LANES] { return w->v + p->in->dst[0].index; }
 
-/* Issue an LDS operation on the addresses of source 0, `parts` times `size` bytes `step` apart. */
+/* Issue an LDS operation on the addresses of source 0, or of M0 where there is none, `parts` times `size` bytes
+   `unit` apart. */
 static Pending *issue_lds(Wave *w, const Instruction *in, int kind, u32 size, u32 parts, u32 unit, EffectFn *effect) {
     Pending *p = issue(w, in, QUEUE_LDS, 2, effect);
-    u32 first = parts > 1 ? (u32)in->offset * unit : (u32)in->offset;
+    u32 first = (parts > 1 ? (u32)in->offset * unit : (u32)in->offset) + (in->n_src ? 0 : w->s[M0]);
     address_row(w, &in->src[0], p->lds);
     for (int i = 0; i < LANES; i++) p->lds[i] += first;
     p->lds_step = parts > 1 ? (u32)(in->offset1 - in->offset) * unit : 0;
@@ -89,13 +90,27 @@ static void effect_write(Wave *w, Pending *p) {
         }
 }
 
-static void write_lds(Wave *w, const Instruction *in, u32 size, int parts, u32 unit, int shift) {
-    Pending *p = issue_lds(w, in, LDS_WRITE, size, (u32)parts, unit, effect_write);
-    for (int part = 0; part < parts; part++) {
+/* One operand of data or two, one after the other. */
+static void capture_data(Wave *w, Pending *p, const Instruction *in) {
+    for (int part = 0; part < in->n_src - 1; part++) {
         const Operand *o = &in->src[1 + part];
         for (int k = 0; k < o->width; k++) memcpy(p->data[part * o->width + k], w->v[o->index + k], sizeof p->data[0]);
     }
+}
+
+static void write_lds(Wave *w, const Instruction *in, u32 size, int parts, u32 unit, int shift) {
+    Pending *p = issue_lds(w, in, LDS_WRITE, size, (u32)parts, unit, effect_write);
+    capture_data(w, p, in);
     p->shift = (u8)shift;
+    issued(w, p);
+}
+
+/* The effects are those of atomics in memory, at the host's addresses. */
+static void access_atomically(Wave *w, const Instruction *in, u32 size, EffectFn *effect) {
+    Pending *p = issue_lds(w, in, LDS_READ | LDS_WRITE | LDS_ATOMIC, size, 1, 1, effect);
+    capture_data(w, p, in);
+    for (int i = 0; i < LANES; i++) p->address[i] = (u64)(uintptr_t)(w->group->lds + p->lds[i]);
+    memset(p->valid, 0xff, sizeof p->valid);
     issued(w, p);
 }
 
@@ -107,30 +122,38 @@ static void write_lds(Wave *w, const Instruction *in, u32 size, int parts, u32 u
     static void name(Wave *w, const Instruction *in) { write_lds(w, in, size, 1, 1, shift); }
 #define WRITE2(name, registers, size, unit)                                                                           \
     static void name(Wave *w, const Instruction *in) { write_lds(w, in, size, 2, unit, 0); }
-#define ATOMIC(name, suffix, type, registers, expression)                                                             \
-    static void effect_##name##_##suffix(Wave *w, Pending *p) {                                                       \
-        for (int i = 0; i < LANES; i++) {                                                                             \
-            if (!(p->exec >> i & 1)) continue;                                                                        \
-            type old, next, data = sizeof(type) == 8 ? (type)join(p->data[0][i], p->data[1][i]) : p->data[0][i];      \
-            memcpy(&old, w->group->lds + p->lds[i], sizeof old);                                                      \
-            next = (expression);                                                                                      \
-            memcpy(w->group->lds + p->lds[i], &next, sizeof next);                                                    \
-            if (!p->in->n_dst) continue;                                                                              \
-            destination(w, p)[0][i] = (u32)old;                                                                       \
-            if (sizeof(type) == 8) destination(w, p)[1][i] = (u32)((u64)old >> 32);                                   \
-        }                                                                                                             \
-    }                                                                                                                 \
-    static void ds_##name##_##suffix(Wave *w, const Instruction *in) {                                                \
-        Pending *p = issue_lds(w, in, LDS_READ | LDS_WRITE | LDS_ATOMIC, sizeof(type), 1, 1, effect_##name##_##suffix); \
-        capture(w, p, &in->src[1]);                                                                                   \
-        issued(w, p);                                                                                                 \
-    }
 #include "ds.inc"
 #undef READ
 #undef READ2
 #undef WRITE
 #undef WRITE2
-#undef ATOMIC
+#define LDS(name, lds, suffix, type, registers, expression)                                                           \
+    static void ds_##lds##_##suffix(Wave *w, const Instruction *in) {                                                 \
+        access_atomically(w, in, sizeof(type), atomic_##name);                                                        \
+    }
+#include "atomic.inc"
+
+/* ---- counting: M0 points to a dword, to which the number of lanes that are on is added, or from which it is taken;
+   they all get what was there. LLVM puts the pointer into M0 as it is; what M0 means beyond 16 bits is not known. */
+
+static void effect_count(Wave *w, Pending *p, u32 change) {
+    u32 old;
+    if (!p->exec) return;
+    memcpy(&old, w->group->lds + p->lds[0], sizeof old);
+    u32 next = old + change;
+    memcpy(w->group->lds + p->lds[0], &next, sizeof next);
+    for (int i = 0; i < LANES; i++)
+        if (p->exec >> i & 1) destination(w, p)[0][i] = old;
+}
+static void effect_append(Wave *w, Pending *p) { effect_count(w, p, (u32)__builtin_popcountll(p->exec)); }
+static void effect_consume(Wave *w, Pending *p) { effect_count(w, p, 0u - (u32)__builtin_popcountll(p->exec)); }
+
+static void count_lanes(Wave *w, const Instruction *in, EffectFn *effect) {
+    if (w->s[M0] >> 16) fail(w, in, FAULT_UNKNOWN, -1, "%#x in M0 as an LDS address is not modelled", w->s[M0]);
+    else issued(w, issue_lds(w, in, LDS_READ | LDS_WRITE | LDS_ATOMIC, 4, 1, 1, effect));
+}
+static void ds_append(Wave *w, const Instruction *in) { count_lanes(w, in, effect_append); }
+static void ds_consume(Wave *w, const Instruction *in) { count_lanes(w, in, effect_consume); }
 
 /* ---- transposed read: in each group of 16 lanes, lane j, halfword n comes from lane 4n + j/4, halfword j%4 ---- */
 
@@ -203,11 +226,21 @@ static void ds_swizzle_b32(Wave *w, const Instruction *in) {
 #define READ2(name, registers, size, unit) DS_ROW(name, #registers ":u32")
 #define WRITE(name, registers, size, shift) DS_ROW(name, ":u32," #registers)
 #define WRITE2(name, registers, size, unit) DS_ROW(name, ":u32," #registers "," #registers)
-#define ATOMIC(name, suffix, type, registers, expression)                                                             \
-    DS_ROW(ds_##name##_##suffix, ":u32," #registers)                                                                  \
-    {"ds_" #name "_rtn_" #suffix, #registers ":u32," #registers, FORMAT_DS, UNIT_LDS, ds_##name##_##suffix, NULL},
+#define RTN_ROW(lds, suffix, form) {"ds_" #lds "_rtn_" #suffix, form, FORMAT_DS, UNIT_LDS, ds_##lds##_##suffix, NULL},
+#define RTN(name, lds, suffix, type, registers, expression) RTN_ROW(lds, suffix, #registers ":u32," #registers)
+#define RTN2(name, lds, suffix, type, registers, expression)                                                          \
+    RTN_ROW(lds, suffix, #registers ":u32," #registers "," #registers)
+#define LDS(name, lds, suffix, type, registers, expression)                                                           \
+    DS_ROW(ds_##lds##_##suffix, ":u32," #registers)                                                                   \
+    RTN_ROW(lds, suffix, #registers ":u32," #registers)
+#define LDS2(name, lds, suffix, type, registers, expression)                                                          \
+    DS_ROW(ds_##lds##_##suffix, ":u32," #registers "," #registers)                                                    \
+    RTN_ROW(lds, suffix, #registers ":u32," #registers "," #registers)
 const Op ds_ops[] = {
 #include "ds.inc"
+#include "atomic.inc"
+    DS_ROW(ds_append, "u32:")
+    DS_ROW(ds_consume, "u32:")
     DS_ROW(ds_read_b64_tr_b16, "b64:u32")
     DS_ROW(ds_bpermute_b32, "u32:u32,u32")
     DS_ROW(ds_permute_b32, "u32:u32,u32")

@@ -54,15 +54,18 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
     static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, bytes, 1, store_##effect); } \
     static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, bytes, 1, store_##effect); }     \
     static void scratch_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_SCRATCH, bytes, 1, store_##effect); }
-#define ATOMIC(name, type, registers, expression)                                                                     \
-    static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, sizeof(type), 1, name); }    \
-    static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, sizeof(type), 1, name); }
-#define SWAP(name, type, registers, data_registers) ATOMIC(name, type, registers, 0)
 #include "access.inc"
 #undef LOAD
 #undef STORE
-#undef ATOMIC
-#undef SWAP
+
+#define MEMORY(name, type, registers, operand, expression)                                                            \
+    static void global_atomic_##name(Wave *w, const Instruction *in) {                                                \
+        access_memory(w, in, SPACE_GLOBAL, sizeof(type), 1, atomic_##name);                                           \
+    }                                                                                                                 \
+    static void flat_atomic_##name(Wave *w, const Instruction *in) {                                                  \
+        access_memory(w, in, SPACE_FLAT, sizeof(type), 1, atomic_##name);                                             \
+    }
+#include "atomic.inc"
 
 /* global_load_lds: as a global load, but the data goes to LDS. */
 static void global_to_lds(Wave *w, const Instruction *in, u32 size) {
@@ -89,14 +92,12 @@ static void global_load_lds_dwordx4(Wave *w, const Instruction *in) { global_to_
     MEMORY_ROW(global_##name, ":" #registers, FORMAT_GLOBAL, UNIT_VMEM)                                               \
     MEMORY_ROW(flat_##name, ":" #registers, FORMAT_FLAT, UNIT_VMEM)                                                   \
     MEMORY_ROW(scratch_##name, ":" #registers, FORMAT_SCRATCH, UNIT_VMEM)
-#define ATOMIC(name, type, registers, expression)                                                                     \
-    MEMORY_ROW(global_##name, #registers ":" #registers, FORMAT_GLOBAL, UNIT_VMEM)                                    \
-    MEMORY_ROW(flat_##name, #registers ":" #registers, FORMAT_FLAT, UNIT_VMEM)
-#define SWAP(name, type, registers, data_registers)                                                                   \
-    MEMORY_ROW(global_##name, #registers ":" #data_registers, FORMAT_GLOBAL, UNIT_VMEM)                               \
-    MEMORY_ROW(flat_##name, #registers ":" #data_registers, FORMAT_FLAT, UNIT_VMEM)
+#define MEMORY(name, type, registers, operand, expression)                                                            \
+    MEMORY_ROW(global_atomic_##name, #registers ":" #operand, FORMAT_GLOBAL, UNIT_VMEM)                               \
+    MEMORY_ROW(flat_atomic_##name, #registers ":" #operand, FORMAT_FLAT, UNIT_VMEM)
 const Op flat_ops[] = {
 #include "access.inc"
+#include "atomic.inc"
     MEMORY_ROW(global_load_lds_dword, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
     MEMORY_ROW(global_load_lds_dwordx3, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
     MEMORY_ROW(global_load_lds_dwordx4, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
