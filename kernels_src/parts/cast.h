@@ -50,7 +50,7 @@ template <class To, class Sum>
 __device__ __forceinline__ Sum finite_mean(Sum sum, Sum factor) {
   constexpr Sum largest = Format<To>::largest;
   const Sum mean = sum * factor, inside = min(max(mean, -largest), largest);
-  return __builtin_fabs(sum) < infinity ? inside : mean;
+  return __builtin_elementwise_abs(sum) < infinity ? inside : mean;
 }
 
 template <class To, class From>

@@ -1,15 +1,26 @@
 // Divides by the row sum and stores the rows that exist.
 #pragma once
 #include "common/arguments.h"
+#include "parts/cast.h"
 #include "parts/key_range.h"
 #include "parts/online_softmax.h"
 #include "parts/query_rows.h"
 
 namespace rocke {
 
+template <int blocks>
+__device__ __forceinline__ float largest_magnitude(const f32x16 (&o)[blocks]) {
+  float top = 0.f;
+  static_for<0, blocks * 8>([&](auto i) {
+    constexpr int d = i / 8, r = 2 * (i % 8);
+    top = max3(top, __builtin_fabsf(o[d][r]), __builtin_fabsf(o[d][r + 1]));
+  });
+  return top;
+}
+
 template <class V>
 __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s, const WorkItem& item, QueryRow row, int half,
-                                           const f32x16 (&o)[Tiling<V>::d_tiles], const OnlineSoftmax<V>& softmax) {
+                                           f32x16 (&o)[Tiling<V>::d_tiles], const OnlineSoftmax<V>& softmax) {
   using Out = typename Choose<V::float32_out, float, Element<V>>::type;
   float row_sum = softmax.row_sum();
   if (!row.exists) return;
@@ -26,7 +37,17 @@ __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s
         softmax.log_sum_exp(row_sum, a.softmax_scale);
 
   // A row that saw no key is 0; NaN stays NaN.
-  const float factor = row_sum == 0 ? 0.f : reciprocal(row_sum);
+  float factor = row_sum == 0 ? 0.f : reciprocal(row_sum);
+  // Rounded weights may add up to a little more than the row's sum: values of 65504 have a mean then that is rounded to infinity.
+  // The vote costs half an instruction an element. bfloat16 has no such case, sums in float32 overflow before (docs/numerics.md).
+  if constexpr (!V::bfloat16 && !V::float32_out)
+    if (any_lane(!(largest_magnitude(o) * factor <= Format<Out>::largest))) {
+      static_for<0, Tiling<V>::d_tiles * 16>([&](auto i) {
+        constexpr int d = i / 16, r = i % 16;
+        o[d][r] = finite_mean<Out>(o[d][r], factor);
+      });
+      factor = 1.f;
+    }
   Out* address = (Out*)a.o + item.split * shape.o_split + s.batch * shape.o.batch + token * shape.o.token +
                  row.head * shape.o.head + 4 * half;
 #pragma unroll

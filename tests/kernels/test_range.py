@@ -1,0 +1,41 @@
+"""Values at the ends of their types: the largest, the smallest, and scales next to nothing."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers.emulated import attend
+from helpers.problems import Case
+
+ROCM = ("7.0", "7.14")
+HEAD_SIZES = (64, 192)
+"""One of each kernel."""
+
+both = pytest.mark.parametrize("rocm", ROCM)
+kernels = pytest.mark.parametrize("head_dim", HEAD_SIZES)
+
+
+def first_key_above(case):
+    """Return q and k that give the first key a score of 0, and each other one minus the scale."""
+    q, k, _ = (np.zeros_like(a) for a in case.arrays())
+    q[..., 0] = 1
+    k[:, 1:, :, 0] = -1
+    return q, k
+
+
+@both
+@kernels
+@pytest.mark.parametrize("sign", [1, -1])
+def test_largest_float16_values_have_a_finite_mean(sign, head_dim, rocm):
+    # Weights of 1 and of a little more than a midpoint of two float16 numbers, which rounds up.
+    scale = -math.log(0.5 * (1 + 1.02 * 2**-11))
+    case = Case(40, 256, 1, 1, head_dim, dtype="fp16", scale=scale)
+    q, k = first_key_above(case)
+    v = np.full(k.shape, sign * 65504, np.float16)
+    out, _, _ = attend(case, rocm, arrays=(q, k, v))
+    assert (out == sign * 65504).all()
+    v[0, 7, 0, 3], v[0, 9, 0, 20] = np.inf, np.nan
+    out, _, _ = attend(case, rocm, arrays=(q, k, v))
+    assert (out[..., 3] == np.inf).all()
+    assert np.isnan(out[..., 20]).all()
+    assert (np.delete(out, (3, 20), axis=-1) == sign * 65504).all()
