@@ -39,3 +39,24 @@ def test_largest_float16_values_have_a_finite_mean(sign, head_dim, rocm):
     assert (out[..., 3] == np.inf).all()
     assert np.isnan(out[..., 20]).all()
     assert (np.delete(out, (3, 20), axis=-1) == sign * 65504).all()
+
+
+@both
+@kernels
+@pytest.mark.parametrize("keys", [128, 1024, 4096])
+def test_bfloat16_values_are_right_up_to_the_documented_limit(keys, head_dim, rocm):
+    """Column c holds 2**c times the limit: the sums that overflow are infinite, the others right."""
+    case = Case(8, keys, 1, 1, head_dim, scale=1.0)
+    q, k, v = (np.zeros_like(a) for a in case.arrays())
+    q[..., 0] = 1
+    # Their weights are nearly 2**8, the most: the anchor stays that of the first tile.
+    k[:, 64:, :, 0] = 5.53
+    values = np.ldexp(1.0, np.minimum(np.arange(head_dim) - int(math.log2(keys)) + 120, 127))
+    v[...] = values
+    v[..., 1::2] *= -1
+    out, _, _ = attend(case, rocm, arrays=(q, k, v))
+    exact, out = v[:, :1].astype(np.float64), out.astype(np.float64)
+    right = abs(out - exact) <= 2.0**-8 * abs(exact)
+    assert right[..., 0].all()
+    assert (right | (out == np.sign(exact) * np.inf)).all()
+    assert not right[..., -1].any()
