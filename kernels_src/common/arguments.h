@@ -24,7 +24,7 @@ struct Shape {
   int32 num_splits;
   int32 num_workgroups;         // of the grid, the stride of a persistent workgroup
   int32 total_q;                // tokens of packed q
-  int32 reserved;               // keeps the size a multiple of 8
+  int32 query_exponent;         // q counts 2**query_exponent times: what a scale next to nothing is short of
 };
 
 struct Arguments {

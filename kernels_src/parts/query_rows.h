@@ -27,7 +27,9 @@ struct QueryRows {
 };
 
 // The lane's row as the B operand of Q: columns 16 k + 8 (lane / 32)..+7 of each step, zero past the head dim and for rows that
-// do not exist. A scale of zero or below goes into Q exactly, so that the softmax only meets positive scales.
+// do not exist. A scale of zero or below goes into Q exactly, so that the softmax only meets positive scales, and so does a power
+// of two, so that it meets none below 2**-120 (_launch.split_scale says why). What it takes below the smallest bfloat16 has less
+// than 1e-35 of a score. float16 scores are alike with such scales, and need no power.
 template <class V>
 __device__ __forceinline__ void load_query(vec<Element<V>, 8> (&q)[Tiling<V>::qk_steps], const Arguments& a,
                                            const Sequence& s, QueryRow row, int half) {
@@ -44,6 +46,14 @@ __device__ __forceinline__ void load_query(vec<Element<V>, 8> (&q)[Tiling<V>::qk
     const int column = 16 * k + 8 * half;
     if (column < V::head_dim) q[k] = bit_cast<Fragment>(*(const vec<short, 8>*)(address + column) ^ sign);
   }
+  if constexpr (V::bfloat16)
+    if (a.shape.query_exponent != 0) {
+      const float factor = __builtin_ldexpf(1.f, a.shape.query_exponent);
+#pragma unroll
+      for (int k = 0; k < Tiling<V>::qk_steps; k++)
+#pragma unroll
+        for (int e = 0; e < 8; e++) q[k][e] = __bf16(float(q[k][e]) * factor);
+    }
 }
 
 }  // namespace rocke

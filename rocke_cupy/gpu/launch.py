@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from functools import partial
@@ -24,7 +25,8 @@ SHAPE = np.dtype(
         *((name, np.int32) for name in ("batch", "seqlen_q", "seqlen_kv")),
         *((name, np.int32) for name in ("query_heads", "kv_heads")),
         *((name, np.int32) for name in ("window_left", "window_right", "top_left")),
-        *((name, np.int32) for name in ("num_splits", "num_workgroups", "total_q", "reserved")),
+        *((name, np.int32) for name in ("num_splits", "num_workgroups", "total_q")),
+        ("query_exponent", np.int32),
     ],
     align=True,
 )
@@ -43,6 +45,16 @@ def element_strides(array: Any, axes: tuple[int, int, int]) -> tuple[int, int, i
         else:
             strides.append(array.strides[axis] // array.dtype.itemsize)
     return strides[0], strides[1], strides[2]
+
+
+def split_scale(scale: float) -> tuple[float, int]:
+    """Return a scale of 2**-120 at least, or 0, and ``query_exponent``, the rest of it.
+
+    Float32 arithmetic takes a scale below 2**-126 as 0, and a little above it, scores that are
+    finite may be further apart than float32 reaches. So a power of two goes into q.
+    """
+    exponent = min(math.frexp(scale)[1] + 119, 0) if scale else 0
+    return math.ldexp(scale, -exponent), exponent
 
 
 _SHAPE_FORMAT = struct.Struct("16q12i")

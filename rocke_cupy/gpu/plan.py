@@ -17,7 +17,7 @@ from ..rules.arrays import check_overlap
 from ..rules.call import Problem
 from ..rules.shapes import Axes
 from ..spec import AttentionDenseSpec
-from .launch import PreparedLaunch, element_strides, pack_shape
+from .launch import PreparedLaunch, element_strides, pack_shape, split_scale
 from .lengths import DeviceLengths
 from .steps import Layout
 
@@ -56,6 +56,7 @@ class Plan:
         self._cupy = cupy_calls()
         self._apart = distances(layouts)
         grid = attention_dense_grid(spec)
+        scale, query_exponent = split_scale(problem.scale)
         shape = pack_shape(
             strides={name[0]: element_strides(layout, axes) for name, layout in layouts.items()},
             masks=problem.masks,
@@ -71,11 +72,10 @@ class Plan:
             num_splits=spec.num_splits,
             num_workgroups=grid[0] * grid[1] * grid[2],
             total_q=tokens,
+            query_exponent=query_exponent,
         )
         function = build(build_attention_dense(spec), device_id, spec)
-        self.launch = PreparedLaunch(
-            function, grid, attention_dense_block(spec), problem.scale, shape
-        )
+        self.launch = PreparedLaunch(function, grid, attention_dense_block(spec), scale, shape)
 
     def run(
         self,

@@ -27,7 +27,7 @@ def test_each_field_holds_what_it_is_named_after():
 def test_fields_that_are_not_named_are_zero():
     shape = packed(batch=3)
     assert int(shape["batch"]) == 3
-    assert not any(int(shape[name]) for name in ("seqlen_q", "num_splits", "lse_head", "reserved"))
+    assert not any(int(shape[name]) for name in ("seqlen_q", "num_splits", "lse_head", "total_q"))
 
 
 def test_large_strides_and_negative_ones_fit():
@@ -40,6 +40,20 @@ def test_large_strides_and_negative_ones_fit():
 def test_a_field_that_does_not_exist_is_refused():
     with pytest.raises(TypeError, match="no field sequence"):
         packed(sequence=3)
+
+
+@pytest.mark.parametrize(
+    ("scale", "exponent"),
+    [
+        (0.125, 0), (0, 0), (-3e38, 0), (2.0**-120, 0),
+        (0.99 * 2.0**-120, -1), (-(2.0**-149), -29), (1e-300, -877), (5e-324, -954),
+    ],
+)  # fmt: skip
+def test_a_small_scale_goes_into_the_queries(scale, exponent):
+    kept, found = _launch.split_scale(scale)
+    assert found == exponent
+    assert np.ldexp(kept, found) == scale
+    assert not scale or abs(kept) >= 2.0**-120
 
 
 def test_strides_are_in_elements_and_zero_for_axes_that_are_not_stepped_over():

@@ -8,7 +8,7 @@ from helpers.fences import Fenced
 from helpers.problems import DTYPES
 from rocke_cupy import attention_dense_grid
 from rocke_cupy.emulator import run
-from rocke_cupy.gpu.launch import element_strides, pack_shape
+from rocke_cupy.gpu.launch import element_strides, pack_shape, split_scale
 from rocke_cupy.rules.masks import Masks, check_masks
 from rocke_cupy.spec import AttentionDenseSpec
 from rocke_cupy.tools.block import compiled
@@ -70,6 +70,7 @@ def launch(
     masks = check_masks(case.causal, case.window, case.alignment)
     assert isinstance(masks, Masks)
     tokens = q.shape[axes[1]]
+    scale, query_exponent = split_scale(case.head_dim**-0.5 if case.scale is None else case.scale)
     shape = pack_shape(
         strides={n: element_strides(a, axes) for n, a in zip("qkvo", (q, k, v, out), strict=True)},
         masks=masks,
@@ -85,7 +86,7 @@ def launch(
         num_splits=spec.num_splits,
         num_workgroups=int(np.prod(grid)),
         total_q=tokens,
+        query_exponent=query_exponent,
     )
-    scale = case.scale if case.scale is not None else case.head_dim**-0.5
     arguments = [q, k, v, out, np.float32(scale), *cu_seqlens, kv_lens, lse, np.asarray(shape)]
     return run(code, name, grid, (512,), arguments, equal_barriers=True, **options)
