@@ -112,7 +112,7 @@ def _split_outside(text: str, separator: str) -> list[str]:
 
 
 _REGISTER = re.compile(r"([vsa])(?:(\d+)|\[(\d+)(?::(\d+))?\])$")
-_NAMED = {
+NAMED_SCALARS = {
     "vcc": (106, 2), "vcc_lo": (106, 1), "vcc_hi": (107, 1), "m0": (124, 1), "exec": (126, 2),
     "exec_lo": (126, 1), "exec_hi": (127, 1), "flat_scratch": (102, 2),
     "flat_scratch_lo": (102, 1), "flat_scratch_hi": (103, 1), "xnack_mask": (104, 2),
@@ -164,8 +164,8 @@ def _plain_operand(text: str, kind: Type) -> Operand:
         _check_width(text, width, kind)
         file = {"v": VGPR, "s": SGPR, "a": AGPR}[found[1]]
         return Operand(file, first, kind.width, kind.code)
-    if text in _NAMED:
-        index, width = _NAMED[text]
+    if text in NAMED_SCALARS:
+        index, width = NAMED_SCALARS[text]
         _check_width(text, width, kind)
         return Operand(SGPR, index, kind.width, kind.code)
     if text in _APERTURES:
@@ -219,14 +219,17 @@ def parse_form(form: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 _SUFFIXES = ("_e32", "_e64_dpp", "_e64", "_sdwa", "_dpp")
 
 
-def find_op(mnemonic: str) -> Op:
-    """Return the table line of a mnemonic, encoding suffix or not."""
-    table = ops()
-    name = mnemonic
+def without_suffix(mnemonic: str) -> str:
+    """Return a mnemonic without its encoding suffix, if it has one."""
     for suffix in _SUFFIXES:
         if mnemonic.endswith(suffix):
-            name = mnemonic.removesuffix(suffix)
-            break
+            return mnemonic.removesuffix(suffix)
+    return mnemonic
+
+
+def find_op(mnemonic: str) -> Op:
+    """Return the table line of a mnemonic, encoding suffix or not."""
+    table, name = ops(), without_suffix(mnemonic)
     if name not in table:
         raise UnknownInstruction(f"instruction {mnemonic}")
     return table[name]
