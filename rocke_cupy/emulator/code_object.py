@@ -18,6 +18,7 @@ from elftools.elf.segments import NoteSegment
 from rocke_cupy.emulator.source_lines import SourceLines
 
 _NOTE_METADATA = 32
+_XNACK_ANY, _XNACK_ON = 1, 3
 _RELATIVE64, _ABS64, _ABS32, _GLOB_DAT = 13, 3, 6, 15
 
 
@@ -96,6 +97,7 @@ class Symbol:
     name: str
     address: int
     size: int
+    is_function: bool = False
 
 
 class CodeObject:
@@ -105,6 +107,13 @@ class CodeObject:
     ----------
     code : bytes
         The ELF file. A missing last byte is tolerated: CuPy drops it.
+
+    Attributes
+    ----------
+    abi_version : int
+        2, 3 and 4 are code object versions 4, 5 and 6.
+    xnack_may_be_on : bool
+        Whether it may run where memory instructions are replayed after a page fault.
     """
 
     def __init__(self, code: bytes) -> None:
@@ -116,11 +125,14 @@ class CodeObject:
             raise CodeObjectError(f"not an ELF code object ({len(code)} bytes): {error}") from error
         if machine not in ("EM_AMDGPU", 224):
             raise CodeObjectError(f"not an AMD GPU code object: its ELF machine is {machine}")
-        if (arch := self._elf.header["e_flags"] & 0xFF) != 0x4F:
+        flags = self._elf.header["e_flags"]
+        if (arch := flags & 0xFF) != 0x4F:
             raise CodeObjectError(f"the code object is not for gfx950 (ELF architecture {arch:#x})")
         text = self._elf.get_section_by_name(".text")
         if text is None:
             raise CodeObjectError("the code object has no .text section")
+        self.abi_version: int = self._elf.header["e_ident"]["EI_ABIVERSION"]
+        self.xnack_may_be_on = flags >> 8 & 3 in (_XNACK_ANY, _XNACK_ON)
         self.text: bytes = text.data()
         self.text_address: int = text["sh_addr"]
         self.symbols = {symbol.name: symbol for symbol in self._symbols()}
@@ -128,7 +140,12 @@ class CodeObject:
 
     def _symbols(self) -> list[Symbol]:
         return [
-            Symbol(symbol.name, symbol["st_value"], symbol["st_size"])
+            Symbol(
+                symbol.name,
+                symbol["st_value"],
+                symbol["st_size"],
+                symbol["st_info"]["type"] == "STT_FUNC",
+            )
             for section in self._elf.iter_sections()
             if isinstance(section, SymbolTableSection)
             for symbol in section.iter_symbols()
