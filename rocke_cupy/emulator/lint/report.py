@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocke_cupy.emulator.lint.clauses import unsafe_runs
 from rocke_cupy.emulator.lint.findings import Finding
 from rocke_cupy.emulator.lint.graph import Graph, graph_of
 from rocke_cupy.emulator.lint.paths import too_few_states
+from rocke_cupy.emulator.lint.patterns import no_instructions, odd_tuples, packed_from_high_half
 from rocke_cupy.emulator.program import Program, load
 
-_CHECKS: tuple[Callable[[Program, Graph], list[Finding]], ...] = (too_few_states,)
+_CHECKS: tuple[Callable[[Program, Graph], list[Finding]], ...] = (
+    no_instructions,
+    too_few_states,
+    packed_from_high_half,
+    odd_tuples,
+    unsafe_runs,
+)
 
 
 def check(code: bytes | Program) -> list[Finding]:

@@ -118,4 +118,20 @@ RULES = {
         "a branch on vccz comes after one half of VCC was written, which does not update vccz",
         "LLVM SIInsertWaitcnts.cpp, partialVCCWritesUpdateVCCZ",
     ),
+    "R27": Rule(
+        "the low half of a packed fp32 instruction may be computed with 0 in place of its second "
+        "source, if other waves of the compute unit multiply matrices meanwhile",
+        "ROCm/rocMLIR PR 2459 (ROCM-29896); GCNHazardRecognizer.cpp of "
+        "zhihuidu-amd/llvm-project, fixPkF32OpSelBug",
+    ),
+    "R28": Rule(
+        "a tuple of vector registers starts at an odd one",
+        "LLVM GCNSubtarget.h, needsAlignedVGPRs",
+    ),
+    "R29": Rule(
+        "memory instructions stand together that must not be executed again together, as XNACK "
+        "has it",
+        _llvm("checkSoftClauseHazards"),
+    ),
+    "R31": Rule("no instruction is encoded here", "LLVM's disassembler"),
 }
