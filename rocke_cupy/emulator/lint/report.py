@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rocke_cupy.emulator.lint.clauses import unsafe_runs
 from rocke_cupy.emulator.lint.findings import Finding
+from rocke_cupy.emulator.lint.full_exec import partial_exec
 from rocke_cupy.emulator.lint.graph import Graph, graph_of
 from rocke_cupy.emulator.lint.paths import too_few_states
 from rocke_cupy.emulator.lint.patterns import no_instructions, odd_tuples, packed_from_high_half
@@ -17,6 +18,7 @@ _CHECKS: tuple[Callable[[Program, Graph], list[Finding]], ...] = (
     packed_from_high_half,
     odd_tuples,
     unsafe_runs,
+    partial_exec,
 )
 
 

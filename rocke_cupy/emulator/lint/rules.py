@@ -133,5 +133,9 @@ RULES = {
         "has it",
         _llvm("checkSoftClauseHazards"),
     ),
+    "R30": Rule(
+        "a transposed LDS read needs all lanes, and EXEC is not proved to have them",
+        "CDNA4 manual, DS_READ_B64_TR_B16",
+    ),
     "R31": Rule("no instruction is encoded here", "LLVM's disassembler"),
 }
