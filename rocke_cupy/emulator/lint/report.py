@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocke_cupy.emulator.lint.clauses import unsafe_runs
+from rocke_cupy.emulator.lint.descriptor import wrong_descriptors
 from rocke_cupy.emulator.lint.findings import Finding
 from rocke_cupy.emulator.lint.full_exec import partial_exec
 from rocke_cupy.emulator.lint.graph import Graph, graph_of
@@ -13,6 +14,7 @@ from rocke_cupy.emulator.lint.patterns import no_instructions, odd_tuples, packe
 from rocke_cupy.emulator.program import Program, load
 
 _CHECKS: tuple[Callable[[Program, Graph], list[Finding]], ...] = (
+    wrong_descriptors,
     no_instructions,
     too_few_states,
     packed_from_high_half,

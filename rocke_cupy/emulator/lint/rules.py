@@ -138,4 +138,24 @@ RULES = {
         "CDNA4 manual, DS_READ_B64_TR_B16",
     ),
     "R31": Rule("no instruction is encoded here", "LLVM's disassembler"),
+    "K01": Rule("the code object is none of version 4, 5 or 6", "LLVM AMDGPU usage, ELF header"),
+    "K02": Rule(
+        "more LDS than the 163,840 bytes of a compute unit", "CDNA4 manual, local data share"
+    ),
+    "K03": Rule(
+        "a register beyond those that the descriptor allocates",
+        "LLVM AMDGPU usage, compute_pgm_rsrc1 and compute_pgm_rsrc3",
+    ),
+    "K04": Rule(
+        "the largest workgroup does not fit into the registers of a compute unit",
+        "CDNA4 manual, vector registers: 512 a lane and SIMD",
+    ),
+    "K05": Rule(
+        "arguments are preloaded into registers: after many memory faults such kernels lost waves",
+        "ROCm/rocm-systems PRs 10145 and 10146",
+    ),
+    "K06": Rule(
+        "the kernel does not start at a multiple of 256 bytes",
+        "LLVM AMDGPU usage, kernel_code_entry_byte_offset",
+    ),
 }
