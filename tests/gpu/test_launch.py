@@ -50,7 +50,7 @@ def test_a_field_that_does_not_exist_is_refused():
     ],
 )  # fmt: skip
 def test_a_small_scale_goes_into_the_queries(scale, exponent):
-    kept, found = _launch.split_scale(scale)
+    kept, found = launch.split_scale(scale)
     assert found == exponent
     assert np.ldexp(kept, found) == scale
     assert not scale or abs(kept) >= 2.0**-120

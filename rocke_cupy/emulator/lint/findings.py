@@ -57,7 +57,7 @@ def finding_at(
         rule=rule,
         place=program.label(instruction.offset),
         instruction=instruction.text,
-        source=program.source(instruction.offset),
+        source=program.code_object.source_lines.at(instruction.offset),
         message=message,
         states=states,
         needed=needed,
