@@ -7,8 +7,8 @@ from typing import Any, Literal, SupportsFloat, Unpack, overload
 from . import reference
 from .gpu import calls
 from .rules.arrays import Array
-from .rules.call import check_dense, check_packed
-from .rules.options import Dense, Options, Packed, Window
+from .rules.call import check_dense, check_varlen
+from .rules.options import Dense, Options, Varlen, Window
 
 
 # fmt: off
@@ -133,17 +133,17 @@ def attention(
 @overload
 def attention_varlen(
     q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
-    return_lse: Literal[False] = ..., **given: Unpack[Packed],
+    return_lse: Literal[False] = ..., **given: Unpack[Varlen],
 ) -> Array: ...
 @overload
 def attention_varlen(
     q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
-    return_lse: Literal[True], **given: Unpack[Packed],
+    return_lse: Literal[True], **given: Unpack[Varlen],
 ) -> tuple[Array, Any]: ...
 @overload
 def attention_varlen(
     q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
-    return_lse: bool, **given: Unpack[Packed],
+    return_lse: bool, **given: Unpack[Varlen],
 ) -> Array | tuple[Array, Any]: ...
 # fmt: on
 def attention_varlen(
@@ -216,5 +216,5 @@ def attention_varlen(
     if result is not None:
         return result
     given = Options(*options)
-    call = check_packed(q, k, v, out, cu_seqlens_q, cu_seqlens_k, given)
+    call = check_varlen(q, k, v, out, cu_seqlens_q, cu_seqlens_k, given)
     return calls.attend(call, given) if call.on_gpu else reference.attend(call)

@@ -12,10 +12,10 @@ from typing import Any, Literal, SupportsFloat, Unpack, overload
 import numpy as np
 
 from .rules.arrays import Array, check_library
-from .rules.call import Call, Problem, check_dense, check_packed
+from .rules.call import Call, Problem, check_dense, check_varlen
 from .rules.dtypes import finite_mean, rounded
 from .rules.masks import Masks
-from .rules.options import Dense, Options, Packed, Window
+from .rules.options import Dense, Options, Varlen, Window
 
 __all__ = ["attention", "attention_varlen"]
 
@@ -90,17 +90,17 @@ def attention(
 @overload
 def attention_varlen(
     q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
-    return_lse: Literal[False] = ..., **given: Unpack[Packed],
+    return_lse: Literal[False] = ..., **given: Unpack[Varlen],
 ) -> Array: ...
 @overload
 def attention_varlen(
     q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
-    return_lse: Literal[True], **given: Unpack[Packed],
+    return_lse: Literal[True], **given: Unpack[Varlen],
 ) -> tuple[Array, Any]: ...
 @overload
 def attention_varlen(
     q: Array, k: Array, v: Array, cu_seqlens_q: Any, cu_seqlens_k: Any, *,
-    return_lse: bool, **given: Unpack[Packed],
+    return_lse: bool, **given: Unpack[Varlen],
 ) -> Array | tuple[Array, Any]: ...
 # fmt: on
 def attention_varlen(
@@ -151,7 +151,7 @@ def attention_varlen(
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
         None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
-    return attend(check_packed(q, k, v, out, cu_seqlens_q, cu_seqlens_k, options, oracle=True))
+    return attend(check_varlen(q, k, v, out, cu_seqlens_q, cu_seqlens_k, options, oracle=True))
 
 
 def _require_numpy(**arrays: Any) -> None:
@@ -169,7 +169,7 @@ def attend(call: Call) -> Any:
     # neither is an error of the caller's, whatever he set NumPy to do.
     with np.errstate(all="ignore"):
         if call.problem.varlen:
-            _attend_packed(call, out, lse)
+            _attend_varlen(call, out, lse)
         else:
             _attend_dense(call, out, lse)
     return (out, lse) if call.return_lse else out
@@ -183,7 +183,7 @@ def _attend_dense(call: Call, out: np.ndarray, lse: np.ndarray) -> None:
         _entry(q[b], k[b, :length], v[b, :length], results[b], lse[b], call.problem)
 
 
-def _attend_packed(call: Call, out: np.ndarray, lse: np.ndarray) -> None:
+def _attend_varlen(call: Call, out: np.ndarray, lse: np.ndarray) -> None:
     starts_q, starts_k = call.lengths.given.values()
     out[starts_q[-1] :] = 0
     for i in range(call.lengths.entries):

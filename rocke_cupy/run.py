@@ -12,9 +12,9 @@ from .gpu.steps import Layout
 from .rules.arrays import check_devices, check_library, check_out_memory
 from .rules.call import Problem
 from .rules.dtypes import FLOAT32
-from .rules.lengths import Lengths, check_key_lengths, check_packing
+from .rules.lengths import Lengths, check_boundaries, check_key_lengths
 from .rules.numbers import check_flags, check_scale
-from .rules.shapes import DENSE_AXES, PACKED_AXES
+from .rules.shapes import DENSE_AXES, VARLEN_AXES
 from .spec import AttentionDenseSpec
 
 
@@ -147,7 +147,7 @@ def _check_lengths(
             kv_lens, q=q, out=out, batch=spec.batch, seqlen_kv=spec.seqlen_kv, check=check
         )
     longest = {"spec.seqlen_q": spec.seqlen_q, "spec.seqlen_kv": spec.seqlen_kv}
-    lengths = check_packing(boundaries, longest, q=q, out=out, tokens=tokens, check=check)
+    lengths = check_boundaries(boundaries, longest, q=q, out=out, tokens=tokens, check=check)
     if lengths.entries != spec.batch:
         raise ValueError(
             f"cu_seqlens_q.shape={lengths.given['cu_seqlens_q'].shape} must be "
@@ -159,7 +159,7 @@ def _check_lengths(
 def _plan(
     spec: AttentionDenseSpec, q: Any, k: Any, v: Any, out: Any, scale: float, return_lse: bool
 ) -> AnyPlan:
-    axes = PACKED_AXES if spec.varlen else DENSE_AXES["bshd"]
+    axes = VARLEN_AXES if spec.varlen else DENSE_AXES["bshd"]
     arrays = {"q": q, "k": k, "v": v, "out": out}
     layouts = {name: Layout.of(array) for name, array in arrays.items()}
     for name, array in arrays.items():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..rules.arrays import cupy_array_type, is_cupy
-from ..rules.call import Call, key_lengths, packing
+from ..rules.call import Call, dense_lengths, varlen_lengths
 from ..rules.lengths import Lengths
 from ..rules.options import Options
 from .lengths import on_device, rows_to_launch
@@ -111,7 +111,7 @@ def attend(call: Call, options: Options) -> Any:
     at = (q.data.ptr, k.data.ptr, v.data.ptr)
     known: Known
     if call.problem.varlen:
-        packed = _Packed(call, options)
+        packed = _Varlen(call, options)
         result = packed.launch(q, k, v, out, *at, call.lengths)
         known = packed.run
     else:
@@ -131,12 +131,12 @@ class _WithKeyLengths:
     def run(
         self, q: Any, k: Any, v: Any, out: Any, at_q: int, at_k: int, at_v: int, kv_lens: Any
     ) -> Any:
-        lengths = key_lengths(self._problem, q, out, kv_lens, self._options)
+        lengths = dense_lengths(self._problem, q, out, kv_lens, self._options)
         on_gpu = on_device(lengths, self._plan.device_id)
         return self._plan.run(q, k, v, out, at_q, at_k, at_v, on_gpu)
 
 
-class _Packed:
+class _Varlen:
     """A call on packed sequences, with a plan for each longest length and number of sequences."""
 
     def __init__(self, call: Call, options: Options) -> None:
@@ -148,7 +148,7 @@ class _Packed:
         self, q: Any, k: Any, v: Any, out: Any, at_q: int, at_k: int, at_v: int, starts: Any
     ) -> Any:
         starts_q, starts_k = starts
-        lengths = packing(self._problem, q, out, starts_q, starts_k, self._options)
+        lengths = varlen_lengths(self._problem, q, out, starts_q, starts_k, self._options)
         return self.launch(q, k, v, out, at_q, at_k, at_v, lengths)
 
     def launch(

@@ -52,7 +52,7 @@ def prepare(
     if why_not("out", layouts["out"], 0 if out is None else out.data.ptr, axes):
         unfit.add("out")
     fit = {
-        name: _packed(name, layout, axes, problem) if name in unfit else layout
+        name: _copied(name, layout, axes, problem) if name in unfit else layout
         for name, layout in layouts.items()
     }
     wide = any(_head_bytes(fit[name], axes) >= _WIDE_BYTES for name in "kv")
@@ -137,7 +137,7 @@ class SteppedPlan:
         elif near(self._apart, address(out), at_q, at_k, at_v):
             check_overlap(out, q=q, k=k, v=v)
         q, k, v = (
-            self._packed_input(name, array) for name, array in zip("qkv", (q, k, v), strict=True)
+            self._copied_input(name, array) for name, array in zip("qkv", (q, k, v), strict=True)
         )
         lse = empty(self._lse_shape, _FLOAT32) if self._return_lse else None
         if isinstance(self._after, Merge):
@@ -156,7 +156,7 @@ class SteppedPlan:
         kv_lens, starts_q, starts_k = lengths or (None, None, None)
         self._plan.launch(*map(address, (q, k, v, out, starts_q, starts_k, kv_lens, lse)))
 
-    def _packed_input(self, name: str, array: Any) -> Any:
+    def _copied_input(self, name: str, array: Any) -> Any:
         if name not in self._before:
             return array
         memory, copy = self._before[name]
@@ -210,7 +210,7 @@ def why_not(name: str, layout: Layout, address: int, axes: Axes) -> str:
     return ""
 
 
-def _packed(name: str, layout: Layout, axes: Axes, problem: Problem) -> Layout:
+def _copied(name: str, layout: Layout, axes: Axes, problem: Problem) -> Layout:
     """Return the layout that an array is copied to or from: contiguous, its head dim padded."""
     shape = [*layout.shape[:-1], -(-layout.shape[-1] // 8) * 8]
     if name == "out":

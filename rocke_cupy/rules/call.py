@@ -9,7 +9,7 @@ import numpy as np
 
 from .arrays import check_devices, check_library, check_out, check_overlap
 from .dtypes import check_dtypes
-from .lengths import Lengths, check_key_lengths, check_packing
+from .lengths import Lengths, check_boundaries, check_key_lengths
 from .masks import Masks, check_masks
 from .numbers import check_flags, check_scale
 from .options import Options
@@ -77,12 +77,12 @@ def check_dense(
     check_layout(options.layout)
     problem, axes = _check_arrays(q, k, v, out, options, options.layout, on_gpu, oracle)
     problem = replace(problem, key_lengths=kv_lens is not None)
-    lengths = key_lengths(problem, q, out, kv_lens, options)
+    lengths = dense_lengths(problem, q, out, kv_lens, options)
     check_overlap(out, q=q, k=k, v=v)
     return Call(q, k, v, out, lengths, problem, axes, bool(options.return_lse), on_gpu)
 
 
-def check_packed(
+def check_varlen(
     q: Any,
     k: Any,
     v: Any,
@@ -96,7 +96,7 @@ def check_packed(
     """Check a call of `attention_varlen`, or of the oracle, and return it."""
     on_gpu = check_library("out", q=q, k=k, v=v, out=out)
     problem, axes = _check_arrays(q, k, v, out, options, None, on_gpu, oracle)
-    lengths = packing(problem, q, out, cu_seqlens_q, cu_seqlens_k, options)
+    lengths = varlen_lengths(problem, q, out, cu_seqlens_q, cu_seqlens_k, options)
     check_overlap(out, q=q, k=k, v=v)
     return Call(q, k, v, out, lengths, problem, axes, bool(options.return_lse), on_gpu)
 
@@ -137,7 +137,7 @@ def _check_arrays(
     return problem, axes
 
 
-def key_lengths(problem: Problem, q: Any, out: Any, kv_lens: Any, options: Options) -> Lengths:
+def dense_lengths(problem: Problem, q: Any, out: Any, kv_lens: Any, options: Options) -> Lengths:
     """Check the lengths of a call of `attention`, all of whose other arguments are right."""
     return check_key_lengths(
         kv_lens, q=q, out=out, batch=problem.batch, seqlen_kv=problem.seqlen_kv,
@@ -145,11 +145,11 @@ def key_lengths(problem: Problem, q: Any, out: Any, kv_lens: Any, options: Optio
     )  # fmt: skip
 
 
-def packing(
+def varlen_lengths(
     problem: Problem, q: Any, out: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, options: Options
 ) -> Lengths:
     """Check the lengths of a call of `attention_varlen`, all of whose other arguments are right."""
-    return check_packing(
+    return check_boundaries(
         {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k},
         {"max_seqlen_q": options.max_seqlen_q, "max_seqlen_k": options.max_seqlen_k},
         q=q, out=out, tokens=(problem.seqlen_q, problem.seqlen_kv), check=options.check,

@@ -17,7 +17,7 @@ SHORT_NAMES = {BFLOAT16: "bf16", FLOAT16: "fp16"}
 
 BY_SHORT_NAME = {short: dtype for dtype, short in SHORT_NAMES.items()}
 
-WIDE = (FLOAT32, FLOAT64)
+ROUNDED_TYPES = (FLOAT32, FLOAT64)
 """Accepted with ``compute_dtype``, which says what they are rounded to."""
 
 LENGTHS = (np.dtype(np.int32), np.dtype(np.int64))
@@ -29,7 +29,7 @@ def check_dtypes(q: Any, k: Any, v: Any, compute_dtype: Any, *, oracle: bool) ->
     The oracle takes float32 and float64 as they are, and then computes in them.
     """
     for name, array in (("q", q), ("k", k), ("v", v)):
-        if array.dtype not in SHORT_NAMES and array.dtype not in WIDE:
+        if array.dtype not in SHORT_NAMES and array.dtype not in ROUNDED_TYPES:
             raise TypeError(
                 f"{name}.dtype={array.dtype} must be bfloat16 or float16, or float32 or float64 "
                 f"with compute_dtype{void_hint(name, array.dtype)}"
@@ -38,7 +38,7 @@ def check_dtypes(q: Any, k: Any, v: Any, compute_dtype: Any, *, oracle: bool) ->
         if array.dtype != q.dtype:
             raise TypeError(f"{name}.dtype={array.dtype} must equal q.dtype={q.dtype}")
     chosen = _compute_dtype(compute_dtype)
-    if q.dtype in WIDE:
+    if q.dtype in ROUNDED_TYPES:
         if chosen is None and not oracle:
             raise TypeError(
                 f"q.dtype={q.dtype} needs compute_dtype='bfloat16' or 'float16': the matrix unit "

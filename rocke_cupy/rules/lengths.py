@@ -55,7 +55,7 @@ def check_key_lengths(
     return Lengths(given, batch, on_host)
 
 
-def check_packing(
+def check_boundaries(
     boundaries: Mapping[str, Any],
     longest: Mapping[str, Any],
     *,

@@ -49,7 +49,7 @@ class Dense(_Common, total=False):
     layout: str
 
 
-class Packed(_Common, total=False):
+class Varlen(_Common, total=False):
     """Arguments of `attention_varlen` that may be left out."""
 
     max_seqlen_q: int | None

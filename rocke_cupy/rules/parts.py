@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .arrays import check_devices, check_library
-from .dtypes import SHORT_NAMES, WIDE, void_hint
-from .shapes import DENSE_AXES, PACKED_AXES, Axes, check_head_dim, check_layout
+from .dtypes import ROUNDED_TYPES, SHORT_NAMES, void_hint
+from .shapes import DENSE_AXES, VARLEN_AXES, Axes, check_head_dim, check_layout
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _check_outs(outs: dict[str, Any], layout: str) -> Axes:
         )
     check_head_dim(first.shape[-1], f"outs[0].shape={first.shape} has head dim {first.shape[-1]}")
     for name, out in outs.items():
-        if out.dtype not in SHORT_NAMES and out.dtype not in WIDE:
+        if out.dtype not in SHORT_NAMES and out.dtype not in ROUNDED_TYPES:
             raise TypeError(
                 f"{name}.dtype={out.dtype} must be one that attention returns"
                 f"{void_hint(name, out.dtype)}"
@@ -89,4 +89,4 @@ def _check_outs(outs: dict[str, Any], layout: str) -> Axes:
             raise TypeError(f"{name}.dtype={out.dtype} must equal outs[0].dtype={first.dtype}")
         if out.shape != first.shape:
             raise ValueError(f"{name}.shape={out.shape} must equal outs[0].shape={first.shape}")
-    return DENSE_AXES[layout] if first.ndim == 4 else PACKED_AXES
+    return DENSE_AXES[layout] if first.ndim == 4 else VARLEN_AXES

@@ -26,7 +26,7 @@ class Axes(NamedTuple):
 
 
 DENSE_AXES = {"bshd": Axes(0, 1, 2), "bhsd": Axes(0, 2, 1)}
-PACKED_AXES = Axes(-1, 0, 1)
+VARLEN_AXES = Axes(-1, 0, 1)
 
 
 def check_layout(layout: Any) -> None:
@@ -46,7 +46,7 @@ def check_shapes(q: Any, k: Any, v: Any, layout: str | None) -> Axes:
             raise ValueError(
                 f"{name}.shape={array.shape} must have {ndim} dimensions ({names}){where}"
             )
-    axes = DENSE_AXES[layout] if layout else PACKED_AXES
+    axes = DENSE_AXES[layout] if layout else VARLEN_AXES
     if k.shape[:-1] != v.shape[:-1]:
         raise ValueError(
             f"v.shape={v.shape} must equal k.shape={k.shape} in all dimensions but the last"

@@ -14,7 +14,7 @@ from rocke_cupy.spec import AttentionDenseSpec
 from rocke_cupy.tools.block import compiled
 
 DENSE_AXES = (0, 1, 2)
-PACKED_AXES = (-1, 0, 1)
+VARLEN_AXES = (-1, 0, 1)
 
 
 def spec_for(case, **changes):
@@ -66,7 +66,7 @@ def launch(
     """
     name, code = compiled(spec, rocm)
     grid = attention_dense_grid(spec)
-    axes = PACKED_AXES if spec.varlen else DENSE_AXES
+    axes = VARLEN_AXES if spec.varlen else DENSE_AXES
     masks = check_masks(case.causal, case.window, case.alignment)
     assert isinstance(masks, Masks)
     tokens = q.shape[axes[1]]

@@ -6,7 +6,7 @@ import pytest
 
 import rocke_cupy
 from rocke_cupy import reference
-from rocke_cupy.rules.options import Dense, Options, Packed
+from rocke_cupy.rules.options import Dense, Options, Varlen
 
 ARRAYS = {"q", "k", "v", "out", "kv_lens", "cu_seqlens_q", "cu_seqlens_k"}
 FUNCTIONS = {
@@ -38,7 +38,7 @@ def test_the_oracle_has_the_signature_of_what_it_judges(function):
 
 
 @pytest.mark.parametrize(
-    ("typed", "name"), [(Dense, "attention"), (Packed, "attention_varlen")], ids=str
+    ("typed", "name"), [(Dense, "attention"), (Varlen, "attention_varlen")], ids=str
 )
 def test_the_overloads_have_the_arguments_of_the_signature(typed, name):
     parameters = inspect.signature(getattr(rocke_cupy, name)).parameters.values()
