@@ -6,9 +6,9 @@ from typing import Any
 
 from .arch import ARCH
 from .dense import supports_attention_dense
+from .gpu.layout import Layout
 from .gpu.lengths import on_device, rows_to_launch
 from .gpu.prepare import AnyPlan, bind, why_not
-from .gpu.steps import Layout
 from .rules.arrays import check_devices, check_library, check_out_memory
 from .rules.call import Problem
 from .rules.dtypes import FLOAT32
@@ -98,9 +98,11 @@ def run_attention_dense(
         # The rows past the last sequence are an entry too; see find_sequence in the kernel.
         rows = rows_to_launch(lengths, q.shape[0])
         spec = spec.replace(batch=spec.batch + 1, seqlen_q=rows, ragged=True)
-    plan = _plan(spec, q, k, v, out, check_scale(scale, spec.head_size, "scale"), return_lse)
-    on_gpu = on_device(lengths, plan.device_id)
-    return plan.run(q, k, v, out, q.data.ptr, k.data.ptr, v.data.ptr, on_gpu)
+    factor = check_scale(scale, spec.head_size, "scale")
+    with q.device:
+        plan = _plan(spec, q, k, v, out, factor, return_lse)
+        on_gpu = on_device(lengths)
+        return plan.run(q, k, v, out, q.data.ptr, k.data.ptr, v.data.ptr, on_gpu)
 
 
 def _check_arrays(spec: AttentionDenseSpec, q: Any, k: Any, v: Any, out: Any) -> None:

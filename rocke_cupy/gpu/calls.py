@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rules.arrays import cupy_array_type, is_cupy
+from ..rules.arrays import is_cupy
 from ..rules.call import Call, dense_lengths, varlen_lengths
 from ..rules.lengths import Lengths
 from ..rules.options import Options
@@ -31,7 +31,17 @@ class _Kept(threading.local):
     def __init__(self) -> None:
         self.calls: dict[Hashable, Known] = {}
         self.latest: tuple[Hashable, Known | None] = (None, None)
-        self.array_type: type | None = None
+        # Of CuPy, once an array of it was seen: looked up once, not in each call.
+        self.array: Any = None
+        self.device: Any = None
+        self.current_device: Any = None
+
+    def remember_cupy(self) -> None:
+        """Take from CuPy what each call needs."""
+        import cupy
+
+        self.array, self.device = cupy.ndarray, cupy.cuda.Device
+        self.current_device = cupy.cuda.runtime.getDevice
 
     def enter(self, known: Known) -> None:
         """Keep how to repeat the call that was looked for last and then checked."""
@@ -63,7 +73,7 @@ def repeat(q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, .
     options : tuple
         The fields of `Options` that the public function has, unchecked.
     """
-    array: Any = kept.array_type
+    array = kept.array
     # A wrapper around an array has the array's attributes, yet is not one.
     if (
         type(q) is not array
@@ -73,7 +83,7 @@ def repeat(q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, .
     ):
         kept.latest = (None, None)
         if array is None and is_cupy(q):
-            kept.array_type = cupy_array_type()
+            kept.remember_cupy()
             return repeat(q, k, v, out, lengths, options)
         return None
     memory_q, memory_k, memory_v, window = q.data, k.data, v.data, options[_WINDOW]
@@ -100,7 +110,12 @@ def repeat(q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, .
     except (LookupError, TypeError, ValueError):
         kept.latest = (None, None)
     known = kept.latest[1]
-    return None if known is None else known(q, k, v, out, at_q, at_k, at_v, lengths)
+    if known is None:
+        return None
+    if kept.current_device() != memory_q.device_id:
+        with kept.device(memory_q.device_id):
+            return known(q, k, v, out, at_q, at_k, at_v, lengths)
+    return known(q, k, v, out, at_q, at_k, at_v, lengths)
 
 
 def attend(call: Call, options: Options) -> Any:
@@ -116,7 +131,7 @@ def attend(call: Call, options: Options) -> Any:
         known = packed.run
     else:
         plan = prepare(call.problem, call.axes, q, k, v, out, return_lse=call.return_lse)
-        result = plan.run(q, k, v, out, *at, on_device(call.lengths, plan.device_id))
+        result = plan.run(q, k, v, out, *at, on_device(call.lengths))
         known = _WithKeyLengths(plan, call, options).run if call.lengths.given else plan.run
     kept.enter(known)
     return result
@@ -132,7 +147,7 @@ class _WithKeyLengths:
         self, q: Any, k: Any, v: Any, out: Any, at_q: int, at_k: int, at_v: int, kv_lens: Any
     ) -> Any:
         lengths = dense_lengths(self._problem, q, out, kv_lens, self._options)
-        on_gpu = on_device(lengths, self._plan.device_id)
+        on_gpu = on_device(lengths)
         return self._plan.run(q, k, v, out, at_q, at_k, at_v, on_gpu)
 
 
@@ -162,16 +177,13 @@ class _Varlen:
             problem = replace(self._problem, batch=lengths.entries + 1, seqlen_q=rows)
             plan = prepare(problem, self._axes, q, k, v, out, return_lse=self._return_lse)
             self._plans[lengths.entries, rows] = plan
-        on_gpu = on_device(lengths, plan.device_id)
+        on_gpu = on_device(lengths)
         return plan.run(q, k, v, out, at_q, at_k, at_v, on_gpu)
 
 
 def _empty(call: Call) -> Any:
     """Return results without any element, and launch nothing."""
-    import cupy
-
     q, out = call.q, call.out
-    with cupy.cuda.Device(q.device.id):
-        out = cupy.ndarray(q.shape, q.dtype) if out is None else out
-        lse_shape = call.axes.lse_shape(q.shape)
-        return (out, cupy.ndarray(lse_shape, np.float32)) if call.return_lse else out
+    out = kept.array(q.shape, q.dtype) if out is None else out
+    lse_shape = call.axes.lse_shape(q.shape)
+    return (out, kept.array(lse_shape, np.float32)) if call.return_lse else out

@@ -18,16 +18,16 @@ class DeviceLengths(NamedTuple):
     starts_k: Any
 
 
-def on_device(lengths: Lengths, device_id: int) -> DeviceLengths | None:
-    """Return lengths where the kernels read them."""
+def on_device(lengths: Lengths) -> DeviceLengths | None:
+    """Return lengths where the kernels read them, on the current device."""
     if not lengths.given:
         return None
-    kv_lens = _on_device(lengths, "kv_lens", device_id) if "kv_lens" in lengths.given else None
-    starts = [_on_device(lengths, n, device_id) for n in lengths.given if n != "kv_lens"]
+    kv_lens = _on_device(lengths, "kv_lens") if "kv_lens" in lengths.given else None
+    starts = [_on_device(lengths, n) for n in lengths.given if n != "kv_lens"]
     return DeviceLengths(kv_lens, *(starts or (None, None)))
 
 
-def _on_device(lengths: Lengths, name: str, device_id: int) -> Any:
+def _on_device(lengths: Lengths, name: str) -> Any:
     array = lengths.given[name]
     if (
         is_cupy(array)
@@ -41,8 +41,7 @@ def _on_device(lengths: Lengths, name: str, device_id: int) -> Any:
     # CuPy's own cast would compile a kernel, which takes longer than the way over the host.
     on_host = lengths.on_host.get(name)
     on_host = host_copy(array) if on_host is None else on_host
-    with cupy.cuda.Device(device_id):
-        return cupy.asarray(on_host.astype(np.int32))
+    return cupy.asarray(on_host.astype(np.int32))
 
 
 def rows_to_launch(lengths: Lengths, tokens: int) -> int:

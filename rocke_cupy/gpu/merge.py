@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .plan import cupy_calls
-from .steps import MAX_PARTS, Copy, Layout, Merge
+from ..kernels.rows import MAX_PARTS
+from .layout import Layout
+from .steps import Copy, Merge
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -23,11 +24,13 @@ def merge(outs: Sequence[Any], lses: Sequence[Any], lse_axes: Sequence[int]) -> 
     lse_axes : sequence of int
         The axes of an LSE in the order of the outer axes of an out.
     """
-    device_id = outs[0].data.device_id
-    current_device, device, _ = cupy_calls()
-    if current_device() != device_id:
-        with device(device_id):
-            return merge(outs, lses, lse_axes)
+    import cupy
+
+    with cupy.cuda.Device(outs[0].data.device_id):
+        return _merge(outs, lses, lse_axes)
+
+
+def _merge(outs: Sequence[Any], lses: Sequence[Any], lse_axes: Sequence[int]) -> tuple[Any, Any]:
     dtype = outs[0].dtype
     # More parts than one launch takes are merged in groups, whose results are not rounded.
     while len(outs) > MAX_PARTS:
@@ -44,8 +47,9 @@ def merge(outs: Sequence[Any], lses: Sequence[Any], lse_axes: Sequence[int]) -> 
 def _merge_once(
     outs: Sequence[Any], lses: Sequence[Any], lse_axes: Sequence[int], dtype: np.dtype
 ) -> tuple[Any, Any]:
-    empty = cupy_calls()[2]
-    out, lse = empty(outs[0].shape, dtype), empty(lses[0].shape, _FLOAT32)
+    import cupy
+
+    out, lse = cupy.ndarray(outs[0].shape, dtype), cupy.ndarray(lses[0].shape, _FLOAT32)
     if out.size == 0:
         return out, lse
     outs, lses = _alike(outs), _alike(lses)
@@ -64,6 +68,8 @@ def _alike(arrays: Sequence[Any]) -> Sequence[Any]:
 
 
 def _contiguous(array: Any) -> Any:
-    copy = cupy_calls()[2](array.shape, array.dtype)
+    import cupy
+
+    copy = cupy.ndarray(array.shape, array.dtype)
     Copy(Layout.of(array), Layout.of(copy), array.data.device_id).run(array, copy)
     return copy

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..rules.arrays import check_overlap
 from ..rules.call import Problem
 from ..rules.shapes import Axes
 from ..select import select
 from ..spec import AttentionDenseSpec
-from .lengths import DeviceLengths
-from .plan import Plan, address, cupy_calls, distances, near
-from .steps import Copy, Layout, Merge
+from .layout import Layout
+from .plan import Plan
+from .stepped import SteppedPlan
 
 _VECTOR_BYTES = 16
 """What the kernel loads at once: q, k and v start, and step, in multiples of it."""
@@ -82,105 +81,6 @@ def bind(
     return SteppedPlan(plan, axes, layouts, fit, spec.num_splits, return_lse=return_lse)
 
 
-class SteppedPlan:
-    """A plan with copies before the attention kernel, and a copy or a merge after it."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        axes: Axes,
-        layouts: Mapping[str, Layout],
-        fit: Mapping[str, Layout],
-        splits: int,
-        *,
-        return_lse: bool,
-    ) -> None:
-        self.device_id = plan.device_id
-        self._plan, self._splits = plan, splits
-        self._cupy = cupy_calls()
-        self._apart = distances(layouts)
-        out, kernel_out = layouts["out"], fit["out"]
-        self._out = out
-        self._lse_shape = axes.lse_shape(out.shape)
-        self._return_lse = return_lse
-        self._before = {
-            name: (_memory(fit[name]), Copy(layouts[name], _memory(fit[name]), self.device_id))
-            for name in "qkv"
-            if fit[name] is not layouts[name]
-        }
-        self._kernel_out = kernel_out
-        self._after: Copy | Merge | None = None
-        if splits > 1:
-            lse_strides = _lse_strides(Layout.contiguous(self._lse_shape, _FLOAT32), axes)
-            self._after = Merge(kernel_out, out, lse_strides, lse_strides, splits, self.device_id)
-        elif kernel_out is not out:
-            self._after = Copy(kernel_out, out, self.device_id)
-
-    def run(
-        self,
-        q: Any,
-        k: Any,
-        v: Any,
-        out: Any,
-        at_q: int,
-        at_k: int,
-        at_v: int,
-        lengths: DeviceLengths | None,
-    ) -> Any:
-        """Launch all steps on the current stream, as `Plan.run`."""
-        current_device, device, empty = self._cupy
-        if current_device() != self.device_id:
-            with device(self.device_id):
-                return self.run(q, k, v, out, at_q, at_k, at_v, lengths)
-        if out is None:
-            out = empty(self._out.shape, self._out.dtype)
-        elif near(self._apart, address(out), at_q, at_k, at_v):
-            check_overlap(out, q=q, k=k, v=v)
-        q, k, v = (
-            self._copied_input(name, array) for name, array in zip("qkv", (q, k, v), strict=True)
-        )
-        lse = empty(self._lse_shape, _FLOAT32) if self._return_lse else None
-        if isinstance(self._after, Merge):
-            self._run_splits(self._after, q, k, v, out, lse, lengths)
-        elif self._after is None:
-            self._launch(q, k, v, out, lse, lengths)
-        else:
-            result = empty(self._kernel_out.shape, self._kernel_out.dtype)
-            self._launch(q, k, v, result, lse, lengths)
-            self._after.run(result, out)
-        return (out, lse) if self._return_lse else out
-
-    def _launch(
-        self, q: Any, k: Any, v: Any, out: Any, lse: Any, lengths: DeviceLengths | None
-    ) -> None:
-        kv_lens, starts_q, starts_k = lengths or (None, None, None)
-        self._plan.launch(*map(address, (q, k, v, out, starts_q, starts_k, kv_lens, lse)))
-
-    def _copied_input(self, name: str, array: Any) -> Any:
-        if name not in self._before:
-            return array
-        memory, copy = self._before[name]
-        packed = self._cupy[2](memory.shape, memory.dtype)
-        copy.run(array, packed)
-        return packed
-
-    def _run_splits(
-        self,
-        merge: Merge,
-        q: Any,
-        k: Any,
-        v: Any,
-        out: Any,
-        lse: Any,
-        lengths: DeviceLengths | None,
-    ) -> None:
-        empty = self._cupy[2]
-        outs = empty((self._splits, *self._kernel_out.shape), _FLOAT32)
-        lses = empty((self._splits, *self._lse_shape), _FLOAT32)
-        self._launch(q, k, v, outs, lses, lengths)
-        merge.run(_addresses(outs), _addresses(lses), out, lse)
-
-
 AnyPlan = Plan | SteppedPlan
 
 
@@ -224,27 +124,7 @@ def _copied(name: str, layout: Layout, axes: Axes, problem: Problem) -> Layout:
     return Layout.contiguous(kept, problem.compute_dtype).alike(shape)
 
 
-def _memory(layout: Layout) -> Layout:
-    """Return the part of a packed layout that has memory of its own."""
-    shape = [
-        1 if stride == 0 else n for n, stride in zip(layout.shape, layout.strides, strict=True)
-    ]
-    return Layout.contiguous(shape, layout.dtype)
-
-
 def _head_bytes(layout: Layout, axes: Axes) -> int:
     """Return how far the tokens of one head reach."""
     tokens = layout.shape[axes.token]
     return max(tokens - 1, 0) * layout.strides[axes.token] + layout.shape[-1] * 2
-
-
-def _lse_strides(lse: Layout, axes: Axes) -> list[int]:
-    """Return an LSE's strides in the order of the axes of its result."""
-    strides = dict(
-        zip([a for a in (axes.batch, axes.head, axes.token) if a >= 0], lse.strides, strict=True)
-    )
-    return [strides[axis] for axis in sorted(strides)]
-
-
-def _addresses(parts: Any) -> list[int]:
-    return [parts.data.ptr + i * parts.strides[0] for i in range(parts.shape[0])]

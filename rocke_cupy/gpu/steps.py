@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..kernels.build import build
 from ..kernels.rows import (
     LANES,
-    MAX_PARTS,
     MERGE_PARTS,
     copy_kernel,
     copy_shape,
     merge_kernel,
     merge_shape,
 )
+from .layout import Layout
 
 _BLOCK = (LANES, 1, 1)
-
-
-class Layout(NamedTuple):
-    """Where the elements of an array will lie that is not there yet."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    strides: tuple[int, ...]
-
-    @classmethod
-    def of(cls, array: Any) -> Layout:
-        """Return an array's."""
-        return cls(array.shape, array.dtype, array.strides)
-
-    @classmethod
-    def contiguous(cls, shape: Sequence[int], dtype: np.dtype) -> Layout:
-        """Return that of a fresh array."""
-        steps = [dtype.itemsize]
-        for length in reversed(shape[1:]):
-            steps.append(steps[-1] * length)
-        return cls(tuple(shape), dtype, tuple(reversed(steps)))
-
-    def alike(self, shape: Sequence[int]) -> Layout:
-        """Return the layout with axes of one element repeated to ``shape``."""
-        strides = [
-            0 if n != m else s for n, m, s in zip(self.shape, shape, self.strides, strict=True)
-        ]
-        return Layout(tuple(shape), self.dtype, tuple(strides))
 
 
 class Copy:
@@ -83,6 +55,3 @@ class Merge:
         table = np.zeros((), MERGE_PARTS)
         table["out"][: len(outs)], table["lse"][: len(lses)] = outs, lses
         self._launch(self._grid, _BLOCK, (out, lse, self._shape, table[()]))
-
-
-__all__ = ["MAX_PARTS", "Copy", "Layout", "Merge"]
