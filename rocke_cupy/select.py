@@ -13,6 +13,7 @@ from .arch import COMPUTE_UNITS
 from .rules.call import Problem
 from .rules.dtypes import SHORT_NAMES
 from .rules.masks import UNLIMITED
+from .rules.parts import MAX_PARTS
 from .spec import BLOCK_M, AttentionDenseSpec
 
 SHAPE_CHOICES = {"pack_gqa": (False, True), "num_splits": (1, 2), "wide_kv": (False, True)}
@@ -20,9 +21,6 @@ SHAPE_CHOICES = {"pack_gqa": (False, True), "num_splits": (1, 2), "wide_kv": (Fa
 
 MIN_KEYS_PER_SPLIT = 1024
 """A split costs a pass over its partial results; with 16 tiles of keys it is worth one."""
-
-MAX_SPLITS = 32
-"""Partial results are float32: more splits would move more bytes than the keys they share."""
 
 
 def select(problem: Problem, *, wide_kv: bool = False) -> AttentionDenseSpec:
@@ -95,7 +93,7 @@ def splits(problem: Problem, pack_gqa: bool) -> int:
     items = blocks * (problem.num_query_heads // group) * problem.batch
     visible = min(problem.seqlen_kv, problem.masks.left + problem.masks.right + BLOCK_M)
     wanted = COMPUTE_UNITS // items
-    return max(1, min(wanted, visible // MIN_KEYS_PER_SPLIT, MAX_SPLITS))
+    return max(1, min(wanted, visible // MIN_KEYS_PER_SPLIT, MAX_PARTS))
 
 
 def variants_of_shape(spec: AttentionDenseSpec) -> list[AttentionDenseSpec]:

@@ -12,15 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arch import LDS_BYTES, VGPRS_PER_SIMD_LANE
-from .kernels.rows import MAX_PARTS
 from .rules.dtypes import BY_SHORT_NAME
 from .rules.masks import UNLIMITED, Masks
+from .rules.parts import MAX_PARTS
+from .rules.shapes import MAX_HEAD_DIM
 
 BLOCK_M = 256
 """Query rows of a workgroup: eight waves of 32 rows, the width of the matrix instruction."""
 
 WAVE = 64
-MAX_HEAD_SIZE = 256
+
+TILE = 64
+"""Keys of a tile, the unit in which the kernels visit them."""
+
+LINE_BYTES = 1024
+K_LINE_PADDING, V_LINE_PADDING = 16, 64
+"""LDS holds keys and values in lines, what one LDS DMA of a wave brings. The padding after a line
+keeps both ways of reading free of bank conflicts.
+"""
 
 MAX_NARROW_HEAD_SIZE = 128
 """Up to here a wave's registers hold a tile of 64 scores; wider heads take it in two halves."""
@@ -161,9 +170,9 @@ class AttentionDenseSpec:
     def _check_shape(self) -> None:
         if self.batch < 0:
             raise ValueError(f"batch={self.batch} must not be negative")
-        if not 0 < self.head_size <= MAX_HEAD_SIZE or self.head_size % 8:
+        if not 0 < self.head_size <= MAX_HEAD_DIM or self.head_size % 8:
             raise ValueError(
-                f"head_size={self.head_size} must be a multiple of 8 from 8 to {MAX_HEAD_SIZE}: "
+                f"head_size={self.head_size} must be a multiple of 8 from 8 to {MAX_HEAD_DIM}: "
                 "a lane moves 16 bytes, and the output of 32 rows must fit a wave's registers"
             )
         if self.num_kv_heads <= 0 or self.num_query_heads <= 0:
@@ -299,13 +308,9 @@ class AttentionDenseSpec:
 
     @property
     def lds_bytes(self) -> int:
-        """LDS of a workgroup: two buffers of K and V, in lines of 1 KiB with their padding.
-
-        A line is what one LDS DMA instruction of a wave brings. 16 (K) and 64 (V) bytes after it
-        keep both ways of reading free of bank conflicts.
-        """
-        lines = self.block_n * self.tile_head_size * 2 // 1024
-        return 2 * lines * ((1024 + 16) + (1024 + 64))
+        """LDS of a workgroup: two buffers of K and V, in padded lines."""
+        lines = self.block_n * self.tile_head_size * 2 // LINE_BYTES
+        return 2 * lines * ((LINE_BYTES + K_LINE_PADDING) + (LINE_BYTES + V_LINE_PADDING))
 
     @property
     def max_vgprs(self) -> int:

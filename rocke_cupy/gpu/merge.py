@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.rows import MAX_PARTS
+from ..rules.parts import MAX_PARTS
 from .layout import Layout
 from .steps import Copy, Merge
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arch import COMPUTE_UNITS
 from ..rules.dtypes import BFLOAT16, FLOAT16
+from ..rules.parts import MAX_PARTS
 from .build import OPTIONS, KernelSource
 from .source import translation_unit
 
@@ -28,9 +29,6 @@ COPY_SHAPE = np.dtype(
     ],
     align=True,
 )
-
-MAX_PARTS = 32
-"""Results that one launch merges."""
 
 MERGE_SHAPE = np.dtype(
     [

@@ -12,6 +12,9 @@ from .arrays import check_devices, check_library
 from .dtypes import ROUNDED_TYPES, SHORT_NAMES, void_hint
 from .shapes import DENSE_AXES, VARLEN_AXES, Axes, check_head_dim, check_layout
 
+MAX_PARTS = 32
+"""Results that one launch merges, and so the most parts that a call may cut its keys into."""
+
 
 @dataclass(frozen=True)
 class Parts:

@@ -14,9 +14,6 @@ from ..gpu.launch import element_strides, pack_shape
 from ..rules.masks import UNLIMITED, Masks
 from ..spec import BLOCK_M, AttentionDenseSpec
 
-TILE = 64
-"""Keys of a tile, the unit in which work is counted."""
-
 _WAVES = BLOCK_M // 32
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from ..dense import attention_dense_grid
 from ..emulator.timing import constants
 from ..rules.masks import UNLIMITED
-from ..spec import BLOCK_M, AttentionDenseSpec
-from .block import TILE, run_block
+from ..spec import BLOCK_M, TILE, AttentionDenseSpec
+from .block import run_block
 
 
 class WorkItems(NamedTuple):

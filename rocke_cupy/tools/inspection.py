@@ -13,8 +13,8 @@ import numpy as np
 
 from ..emulator.mix import KINDS, LdsSite, Mix, kind_of, mix_between
 from ..emulator.timing import Pace, Phase, phases
-from ..spec import BLOCK_M, AttentionDenseSpec
-from .block import TILE, kernel_of, run_block
+from ..spec import BLOCK_M, TILE, AttentionDenseSpec
+from .block import kernel_of, run_block
 
 _WAVES = BLOCK_M // 32
 _TURNS = 8
