@@ -9,11 +9,12 @@ import dataclasses
 import numpy as np
 import pytest
 from helpers.budget import assert_within_budget
-from helpers.compiled import assert_nothing_spilled, resources
+from helpers.compiled import assert_nothing_spilled, compile_source, resources
 from helpers.emulated import attend, launch, spec_for
 from helpers.problems import DTYPES, Case, with_options
 
 from rocke_cupy import build_attention_dense
+from rocke_cupy.emulator import lint, load
 
 ROCM = ("7.0", "7.14")
 MEMORIES = ("eager", "lazy")
@@ -49,6 +50,13 @@ def half_slow(choices, quick):
 
 
 BINARIES = [f"{name} on {rocm}" for name in VARIANTS for rocm in ROCM]
+
+
+@pytest.mark.parametrize("rocm", ROCM)
+def test_transposed_reads_have_all_lanes(rocm):
+    _, code = compile_source(build_attention_dense(spec_for(BASE)), rocm)
+    assert any("_tr_" in i.mnemonic for i in load(code).instructions)
+    assert [finding for finding in lint.check(code) if finding.rule == "R30"] == []
 
 
 @pytest.mark.parametrize("binary", half_slow(BINARIES, BINARIES[::3]))
