@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..emulator import lint
 from ..emulator.mix import KINDS, LdsSite, Mix, kind_of, mix_between
 from ..emulator.timing import Pace, Phase, phases
 from ..spec import BLOCK_M, TILE, AttentionDenseSpec
@@ -46,6 +47,8 @@ class Inspection:
         Modelled cycles between the barriers of one turn of the loop, of a wave of each group.
     stalls : list of (str, float)
         The instructions before which waves wait longest, and modelled cycles a tile and wave.
+    findings : list of Finding
+        What the linter finds in the code object.
     """
 
     kernel: str
@@ -63,6 +66,7 @@ class Inspection:
     pace: Pace
     phases: list[list[Phase]]
     stalls: list[tuple[str, float]]
+    findings: list[lint.Finding]
 
 
 def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
@@ -109,6 +113,7 @@ def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
             for wave in (0, _WAVES // 2)
         ],
         stalls=[(long.program.instructions[k].text, float(stalls[k])) for k in worst],
+        findings=lint.check(long.program),
     )
 
 
@@ -148,6 +153,7 @@ def as_text(inspection: Inspection) -> str:
         lines += [f"  {p.cycles:>6g} +{p.waited:>4g}   {_kinds_of(p)}" for p in found]
     lines.append("longest waits before an instruction, cycles")
     lines += [f"  {cycles:>8.1f}   {text}" for text, cycles in i.stalls]
+    lines += ["", f"hazards and errata: {len(i.findings)} findings", *map(str, i.findings)]
     return "\n".join(lines)
 
 

@@ -1,14 +1,16 @@
 """``python -m rocke_cupy inspect``: what it says of our kernels, and in which form."""
 
+import dataclasses
 import json
 
 import pytest
 from helpers.specs import spec
 
 from rocke_cupy.__main__ import main
+from rocke_cupy.emulator.lint import Finding
 from rocke_cupy.emulator.mix import LdsSite
 from rocke_cupy.emulator.timing import UNITS
-from rocke_cupy.tools.inspection import _conflicts_of, inspect_kernel
+from rocke_cupy.tools.inspection import _conflicts_of, as_json, as_text, inspect_kernel
 
 pytestmark = pytest.mark.network
 
@@ -51,6 +53,7 @@ def test_the_command_prints_what_it_counted(capsys):
     sites = told["loop"]["lds_sites"]
     assert sum(site["count"] for site in sites) == told["loop"]["kinds"]["lds_read"]
     assert all(site["lost"] == 0 for site in sites)
+    assert told["findings"] == []
 
     main(["inspect", "--d", "64", "--causal"])
     table = capsys.readouterr().out
@@ -60,6 +63,16 @@ def test_the_command_prints_what_it_counted(capsys):
     limit = UNITS[told["pace"]["limit"]]
     assert f"modelled: {told['pace']['cycles']:,.0f} cycles" in table
     assert f"limit: {limit}" in table
+    assert table.endswith("hazards and errata: 0 findings\n")
+
+
+def test_the_linter_s_findings_are_told():
+    inspection = inspect_kernel(spec(head_size=64))
+    finding = Finding("R04", "k+0x8", "v_readfirstlane_b32 s4, v0", "own.h:3", "v0: 0 of 1", 0, 1)
+    told = dataclasses.replace(inspection, findings=[finding])
+    assert as_text(told).endswith(f"hazards and errata: 1 findings\n{finding}")
+    (plain,) = json.loads(as_json(told))["findings"]
+    assert plain == dataclasses.asdict(finding)
 
 
 def test_the_table_names_the_reads_that_meet_conflicts():
