@@ -1,9 +1,12 @@
 """Each rule at its exact count: one wait state too few is found, exactly enough is not."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from rocke_cupy.emulator.assemble import assemble_kernel
-from rocke_cupy.emulator.lint import check
+from rocke_cupy.emulator.lint import RULES, check
 
 XDL_2 = "v_mfma_f32_4x4x4_16b_f16 v[0:3], v[32:33], v[34:35], v[0:3]"
 XDL_4 = "v_mfma_f32_16x16x32_bf16 v[0:3], v[32:35], v[36:39], v[0:3]"
@@ -246,3 +249,26 @@ class TestHalvesOfVcc:
     def test_on_one_of_two_ways(self):
         body = f"s_cbranch_scc0 .Ljoin\ns_mov_b32 vcc_lo, 0\n.Ljoin:\n{nops(64)}{self.BRANCH}"
         assert [f.rule for f in findings(body)] == ["R26"]
+
+
+class TestPage:
+    """docs/errata.md explains every rule, with the numbers that are pinned here."""
+
+    OF_OTHER_TESTS = ("R26", "R27", "R28", "R29", "R30", "R31", *(f"K0{k}" for k in range(1, 7)))
+
+    def rows(self):
+        """Cells of the page's tables, by the rule that a row begins with."""
+        page = Path(__file__).parents[3] / "docs/errata.md"
+        lines = [line for line in page.read_text().splitlines() if line.startswith("|")]
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        return {row[0]: row[1:] for row in cells if row[0] in RULES}
+
+    def test_each_rule_has_a_row_and_a_test(self):
+        assert self.rows().keys() == RULES.keys()
+        assert {*(case[0] for case in CASES), *self.OF_OTHER_TESTS} == RULES.keys()
+
+    @pytest.mark.parametrize("rule", dict.fromkeys(case[0] for case in CASES))
+    def test_numbers(self, rule):
+        pinned = {states for name, _, _, states in CASES if name == rule}
+        stated = set(map(int, re.findall(r"\d+", self.rows()[rule][2])))
+        assert stated == pinned or rule in ("R12", "R13", "R14", "R15", "R16")  # a table of N
