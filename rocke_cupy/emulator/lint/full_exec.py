@@ -22,6 +22,7 @@ _Facts = frozenset[frozenset[Span]]
 _ALL, _UNKNOWN, _SAVED, _GIVEN = ("all",), ("unknown",), ("saved",), ("given",)
 """Masks that are in no register: constant, not known, and within one instruction."""
 
+_CALLS = ("s_swappc_b64", "s_call_b64")
 _NEEDS_ALL = re.compile(r"ds_read_b\d+_tr_b\d+$")
 _AT_START: _Facts = frozenset([frozenset([EXEC])])
 
@@ -67,6 +68,8 @@ _OPERATION = re.compile(
 def _after(facts: _Facts, text: str) -> _Facts:
     """Return what holds behind an instruction."""
     access = access_of(text)
+    if access.mnemonic in _CALLS:
+        return frozenset()
     written = {register for span in access.writes for register in span if is_scalar(register)}
     if not written:
         return facts

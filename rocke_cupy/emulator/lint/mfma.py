@@ -81,19 +81,17 @@ def timing_of(mnemonic: str, cbsz: str = "0", blgp: str = "0") -> MatrixTiming:
     if result == "f64":
         return MatrixTiming("dgemm", 4 if rows == 4 else 16)
     if mnemonic.startswith("v_smfmac"):
-        return MatrixTiming("xdl", 4 if rows == 16 else 8)
+        return MatrixTiming("xdl", rows // 4)
     if inputs == "f8f6f4":
         fp8 = cbsz in _FP8_FORMATS or blgp in _FP8_FORMATS
-        return MatrixTiming("xdl", (16 if fp8 else 8) if rows == 32 else (8 if fp8 else 4))
-    return MatrixTiming("sgemm" if inputs == "f32" else "xdl", _passes(rows, depth, inputs))
+        return MatrixTiming("xdl", rows // 4 * (2 if fp8 else 1))
+    return MatrixTiming("sgemm" if inputs == "f32" else "xdl", _passes(rows, depth))
 
 
-def _passes(rows: int, depth: int, inputs: str) -> int:
+def _passes(rows: int, depth: int) -> int:
     if rows == 4:
         return 2
-    if rows == 16:
-        return 8 if depth <= 4 else 4
-    return 16 if depth <= 4 and inputs != "xf32" else 8
+    return rows // 4 * (2 if depth <= 4 else 1)
 
 
 def waits_after(timing: MatrixTiming) -> WaitsAfter:

@@ -170,6 +170,8 @@ def _hardware_register(operand: str) -> Span:
 # ---- kinds ----
 
 _TRANS = re.compile(r"v_(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos)(_legacy)?_f(16|32|64)$")
+_MATRIX = re.compile(r"v_s?mfmac?_(scale_)?[fi]\d+_\d+x")
+_VMEM = ("buffer_", "tbuffer_", "global_", "flat_", "scratch_")
 _SMEM = re.compile(r"s_(load|store|buffer|scratch|dcache|mem(real)?time|atc_probe|atomic)")
 _DPP = frozenset(
     {
@@ -181,14 +183,16 @@ _DPP = frozenset(
 
 def _kind(mnemonic: str) -> Kind:
     if mnemonic.startswith("v_"):
-        if mnemonic.startswith(("v_mfma_", "v_smfmac_")):
+        if _MATRIX.match(mnemonic):
             return "mfma"
         if mnemonic.startswith("v_dot"):
             return "dot"
         return "trans" if _TRANS.match(mnemonic) else "valu"
-    if mnemonic.startswith("s_"):
-        return "smem" if _SMEM.match(mnemonic) else "salu"
-    return "lds" if mnemonic.startswith("ds_") else "vmem"
+    if mnemonic.startswith("ds_"):
+        return "lds"
+    if mnemonic.startswith(_VMEM):
+        return "vmem"
+    return "smem" if _SMEM.match(mnemonic) else "salu"
 
 
 # ---- results ----
@@ -201,7 +205,7 @@ _NO_RESULT = {
         r"|incperf|decperf|ttrace|rfe|code_end)"
     ),
     "smem": re.compile(r"s_(store|buffer_store|scratch_store|dcache|atc_probe)"),
-    "valu": re.compile(r"v_(nop|clrexcp)"),
+    "valu": re.compile(r"v_(nop|clrexcp|mfma_ld_scale)"),
 }
 _LDS_RESULT = re.compile(r"ds_(read|bpermute|permute|swizzle|append|consume|ordered|condx)|.*_rtn")
 

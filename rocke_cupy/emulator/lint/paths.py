@@ -89,10 +89,8 @@ def _join(one: _State, other: _State) -> _State:
 def _finding(
     program: Program, index: int, rule: str, since: int, needed: int, first: int, register: Register
 ) -> Finding:
-    behind = f"behind {program.describe(first)}"
-    name = name_of((register,))
+    name, behind = name_of((register,)), f"behind {program.describe(first)}"
     if needed >= FOREVER:
-        message = f"{name} is as it was before, {behind}"
-    else:
-        message = f"{name}: {since} of {needed} wait states {behind}"
-    return finding_at(program, index, rule, message, states=since, needed=min(needed, LONGEST + 1))
+        return finding_at(program, index, rule, f"{name} is as it was before, {behind}")
+    message = f"{name}: {since} of {needed} wait states {behind}"
+    return finding_at(program, index, rule, message, states=since, needed=needed)

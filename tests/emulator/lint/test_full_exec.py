@@ -45,6 +45,9 @@ NOT_PROVED = {
     + READ,
     "and in place of or": f"s_and_saveexec_b64 s[4:5], vcc\ns_and_b64 exec, exec, s[4:5]\n{READ}",
     "by a compare": f"v_cmpx_lt_u32_e32 vcc, v0, v1\n{READ}",
+    # Whoever is called may write any scalar register, a saved mask too.
+    "call": "s_and_saveexec_b64 s[4:5], vcc\ns_swappc_b64 s[30:31], s[6:7]\n"
+    f"s_or_b64 exec, exec, s[4:5]\n{READ}",
     "one half": f"s_mov_b32 exec_lo, 0\n{READ}",
 }
 

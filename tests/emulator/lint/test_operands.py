@@ -108,6 +108,11 @@ def _name(span):
     return " ".join(map(str, span)) if isinstance(span[0], str) else name_of(span)
 
 
+def test_what_is_no_instruction_uses_nothing():
+    access = access_of(".long 0xfffffff0")
+    assert (access.kind, access.writes, access.reads) == ("salu", (), ())
+
+
 def test_names():
     assert name_of(VCC) == "vcc"
     assert name_of(EXEC) == "exec"
