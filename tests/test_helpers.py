@@ -4,10 +4,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from helpers.budget import assert_within_budget, budget, plain, worst
+from helpers.code_digests import digest
 from helpers.fences import Fenced
 from helpers.problems import DTYPES, Case, visible
 
 from rocke_cupy import reference
+from rocke_cupy.emulator import hiprtc
 
 CASES = [
     Case(64, 64, causal=True),
@@ -148,3 +150,17 @@ def test_visible_agrees_with_words():
     assert table.tolist() == [[True, True, True, False, False], [True, True, True, True, False]]
     table = visible(3, 3, 3, False, (1, 0), "top_left")
     assert table.tolist() == [[True, False, False], [True, True, False], [False, True, True]]
+
+
+@pytest.mark.network
+def test_digests_of_code_see_instructions_and_registers_and_no_comment():
+    def compiled(comment, value, registers=""):
+        return hiprtc.compile(
+            f"// {comment}\n"
+            f'extern "C" __global__ {registers} void store(int* x) {{ *x = {value}; }}'
+        ).code
+
+    code = compiled("first", 7)
+    assert digest(code) == digest(compiled("second", 7))
+    others = [compiled("first", 8), compiled("first", 7, "__launch_bounds__(64)")]
+    assert len({digest(c) for c in (code, *others)}) == 3

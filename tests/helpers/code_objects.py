@@ -105,15 +105,16 @@ _OTHERS = _attention(
 )
 _EVERY = {**_USUAL, **_ROWS, **_OTHERS}
 
-_NAMES = [
-    pytest.param(name, marks=[] if name in _USUAL | _ROWS else pytest.mark.slow) for name in _EVERY
+NAMES = tuple(_EVERY)
+_PARAMETERS = [
+    pytest.param(name, marks=[] if name in _USUAL | _ROWS else pytest.mark.slow) for name in NAMES
 ]
 
 
 def each(test):
     """Run a test for each kernel and compiler: the usual kernels always, the others if slow."""
     return pytest.mark.network(
-        pytest.mark.parametrize("rocm", ROCM)(pytest.mark.parametrize("name", _NAMES)(test))
+        pytest.mark.parametrize("rocm", ROCM)(pytest.mark.parametrize("name", _PARAMETERS)(test))
     )
 
 
