@@ -303,7 +303,7 @@ class AttentionDenseSpec:
 
     @property
     def wide_head(self) -> bool:
-        """Whether the kernel for head sizes past 128 runs."""
+        """Whether the head is too wide for the kernel whose registers hold a whole tile."""
         return self.head_size > MAX_NARROW_HEAD_SIZE
 
     @property

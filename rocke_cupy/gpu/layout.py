@@ -1,4 +1,4 @@
-"""Where the elements of arrays lie, also of arrays that are not there yet."""
+"""Shape, dtype and strides of arrays, which need not exist yet, and which of them may overlap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Layout(NamedTuple):
-    """Where the elements of an array will lie that is not there yet."""
+    """Shape, dtype and strides of an array, which need not exist yet."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -17,12 +17,12 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, array: Any) -> Layout:
-        """Return an array's."""
+        """Return the layout of an array."""
         return cls(array.shape, array.dtype, array.strides)
 
     @classmethod
     def contiguous(cls, shape: Sequence[int], dtype: np.dtype) -> Layout:
-        """Return that of a fresh array."""
+        """Return the layout of a fresh, contiguous array."""
         steps = [dtype.itemsize]
         for length in reversed(shape[1:]):
             steps.append(steps[-1] * length)

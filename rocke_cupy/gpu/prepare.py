@@ -16,16 +16,16 @@ from .plan import Plan
 from .stepped import SteppedPlan
 
 _VECTOR_BYTES = 16
-"""What the kernel loads at once: q, k and v start, and step, in multiples of it."""
+"""A lane loads so many bytes at once: q, k and v start, and step, in multiples of them."""
 
 _OUT_VECTOR = 4
-"""Elements that it stores at once."""
+"""A lane stores so many elements at once."""
 
 _WIDE_BYTES = 2**31
-"""Offsets within one head of k and v stay below this unless the kernel is the one for wide ones."""
+"""Tokens of a head of k and v that span more need the variant `wide_kv`."""
 
 _MAX_ROW_BYTES = 2**31 // 128
-"""Within two tiles, 128 keys, they always do."""
+"""Tokens further apart would span more within the 128 keys of two tiles."""
 
 _FLOAT32 = np.dtype(np.float32)
 

@@ -26,7 +26,7 @@ class Options(NamedTuple):
     layout: Any = "bshd"
     """None for packed sequences."""
     max_seqlen_q: Any = None
-    """Of packed sequences only, as `max_seqlen_k`."""
+    """This and `max_seqlen_k` belong to packed sequences only."""
     max_seqlen_k: Any = None
 
 

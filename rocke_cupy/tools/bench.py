@@ -66,7 +66,7 @@ class Row:
 
     @property
     def tflops(self) -> float:
-        """Of `CONVENTION`."""
+        """Return the throughput, by `CONVENTION`."""
         return self.shape.operations / self.microseconds * 1e-6
 
 

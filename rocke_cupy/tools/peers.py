@@ -105,7 +105,7 @@ class Ours:
 
 
 class _Torch:
-    """What the peers on torch tensors have in common."""
+    """Base of the peers that take torch tensors."""
 
     heads_first = False
 
