@@ -12,6 +12,8 @@ EffectFn store_dwords, store_low, store_high, copy_to_lds;
 #define LDS ATOMIC
 #include "ops/atomic.inc"
 
+enum { LOADS, STORES, CHANGES /* atomically */ };
+
 /* The data registers of a store, read at issue. */
 void capture(Wave *w, Pending *p, const Operand *o);
 /* Address registers as 32-bit rows; zero when the operand is off. */

@@ -53,6 +53,15 @@ int global_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write) {
     return 1;
 }
 
+int atomics_aligned(Wave *w, const Pending *p, u64 lanes, u32 size) {
+    for (int i = 0; i < LANES; i++) {
+        if (!(lanes >> i & 1) || p->address[i] % size == 0) continue;
+        fail_misaligned(w, p->in, i, "atomic", p->address[i], size);
+        return 0;
+    }
+    return 1;
+}
+
 int scratch_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
     u64 limit = w->group->machine->launch.scratch_size;
     for (int i = 0; i < LANES; i++) {

@@ -17,10 +17,22 @@ int lds_in_bounds(Wave *w, const Instruction *in, u64 exec, const u32 *address, 
     return 1;
 }
 
+int lds_aligned(Wave *w, const Pending *p, u32 size, const char *what) {
+    u32 low = 0;
+    for (int i = 0; i < LANES; i++) low |= p->lds[i];
+    for (int i = 0; low & (size - 1) && i < LANES; i++) { /* off lanes do not count */
+        if (!(p->exec >> i & 1) || p->lds[i] % size == 0) continue;
+        fail_misaligned(w, p->in, i, what, p->lds[i], size);
+        return 0;
+    }
+    return 1;
+}
+
 /* LDS_ADDR = base + M0[17:0] + offset + lane * 4, or lane * 16 for three and four dwords, of which x3 skips the
    fourth (CDNA4 instruction set manual, 9.1.9). */
 void lds_dma_addresses(Wave *w, const Instruction *in, Pending *p, u32 size) {
     u32 first = (w->s[M0] & 0x3ffff) + (u32)in->offset, stride = size > 4 ? 16 : 4;
+    if (first % 4) fail_misaligned(w, in, -1, "place of LDS DMA", first, 4);
     for (u32 i = 0; i < LANES; i++) p->lds[i] = first + i * stride;
     p->lds_size = (u8)size;
     p->lds_parts = 1;

@@ -18,6 +18,8 @@ struct Shadow {
 enum { EPOCH_LIMIT = 60000 };
 
 int lds_in_bounds(Wave *w, const Instruction *in, u64 exec, const u32 *address, u32 size);
+/* Whether the addresses of an operation are multiples of `size`, as those of atomics and transposed reads must be. */
+int lds_aligned(Wave *w, const Pending *p, u32 size, const char *what);
 /* Where LDS DMA of `size` bytes a lane goes: p->lds, p->lds_size and p->lds_parts. */
 void lds_dma_addresses(Wave *w, const Instruction *in, Pending *p, u32 size);
 void lds_issued(Wave *w, Pending *p);

@@ -48,6 +48,11 @@ void fail(Wave *w, const Instruction *in, int kind, int lane, const char *format
     m->stop = 1;
 }
 
+void fail_misaligned(Wave *w, const Instruction *in, int lane, const char *what, u64 address, u32 size) {
+    fail(w, in, FAULT_ALIGNMENT, lane, "misaligned %s: its address is %u bytes past a multiple of %u", what,
+         (u32)(address % size), size);
+}
+
 void fail_other(Wave *w, const Instruction *other, int other_wave, u64 address) {
     Fault *f = &w->group->machine->fault;
     if (f->wave != (i32)w->index || f->other_pc >= 0) return;

@@ -236,10 +236,13 @@ struct Machine {
 /* ---- shared helpers ---- */
 
 enum { FAULT_OTHER, FAULT_BOUNDS, FAULT_RACE, FAULT_EARLY, FAULT_BARRIER, FAULT_HANG, FAULT_UNKNOWN, FAULT_LDS_BOUNDS,
-       FAULT_SCRATCH_BOUNDS, FAULT_TRAP };
+       FAULT_SCRATCH_BOUNDS, FAULT_TRAP, FAULT_ALIGNMENT };
 
 void fail(Wave *w, const Instruction *in, int kind, int lane, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* HSA runs in the unaligned access mode (the kernel driver's SH_MEM_CONFIG), where loads and stores go to any byte
+   (LLVM's unaligned-access-mode). What that mode does not cover: `address` is not a multiple of `size`. */
+void fail_misaligned(Wave *w, const Instruction *in, int lane, const char *what, u64 address, u32 size);
 void fail_other(Wave *w, const Instruction *other, int other_wave, u64 address);
 void set_float_mode(u32 mode);
 

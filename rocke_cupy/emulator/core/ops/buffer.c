@@ -1,8 +1,8 @@
 /* Buffer instructions. A resource is base, record count and flags in four scalar registers; only raw buffers
    (stride 0, no swizzle) are modelled. The range check counts the scalar offset, and each dword by itself must
    end within num_records - soffset; only lane and constant offset wrap at 32 bits (ROCm/rocm-systems PR 10928,
-   checked against gfx950). Addresses need no alignment: HSA runs in the unaligned access mode (LLVM's
-   AMDGPUSubtarget), and the simulator of that repository rounds nothing either.
+   checked against gfx950). Addresses of loads and stores need no alignment, and the simulator of that repository
+   rounds nothing either.
    Sources in the record: 0 data, 1 address, 2 resource, 3 scalar offset. */
 #include "../access.h"
 #include "../global.h"
@@ -29,8 +29,9 @@ static int read_resource(Wave *w, const Instruction *in, Resource *r) {
 }
 
 /* Host addresses and the number of registers inside the resource for each lane. */
-static int buffer_addresses(Wave *w, const Instruction *in, Pending *p, u32 size, int write) {
+static int buffer_addresses(Wave *w, const Instruction *in, Pending *p, u32 size, int kind) {
     Resource r;
+    int write = kind != LOADS;
     u32 row[LANES];
     u64 inside = 0, whole = 0;
     if (!read_resource(w, in, &r)) return 0;
@@ -46,6 +47,7 @@ static int buffer_addresses(Wave *w, const Instruction *in, Pending *p, u32 size
         whole |= (u64)(4 * valid >= size) << i;
     }
     inside &= p->exec;
+    if (kind == CHANGES && !atomics_aligned(w, p, inside, size)) return 0;
     if (!global_to_host(w, p, inside & whole, size, write)) return 0;
     for (int i = 0; inside & ~whole && i < LANES; i++)
         if ((inside & ~whole) >> i & 1 && !global_to_host(w, p, 1ull << i, 4u * p->valid[i], write)) return 0;
@@ -55,12 +57,12 @@ static int buffer_addresses(Wave *w, const Instruction *in, Pending *p, u32 size
     return 1;
 }
 
-static void access_buffer(Wave *w, const Instruction *in, u32 size, int write, EffectFn *effect) {
+static void access_buffer(Wave *w, const Instruction *in, u32 size, int kind, EffectFn *effect) {
     Pending *p = issue(w, in, QUEUE_VM, 1, effect);
-    if (buffer_addresses(w, in, p, size, write)) {
+    if (buffer_addresses(w, in, p, size, kind)) {
         if (in->src[0].kind == OPERAND_VGPR) capture(w, p, &in->src[0]);
         p->lds_step = size;
-        p->stores = (u8)write;
+        p->stores = kind != LOADS;
     }
     issued(w, p);
 }
@@ -69,25 +71,25 @@ static void access_buffer(Wave *w, const Instruction *in, u32 size, int write, E
 static void buffer_to_lds(Wave *w, const Instruction *in, u32 size) {
     Pending *p = issue(w, in, QUEUE_VM, 1, copy_to_lds);
     lds_dma_addresses(w, in, p, size);
-    if (buffer_addresses(w, in, p, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) p->lds_kind = LDS_DMA;
+    if (buffer_addresses(w, in, p, size, LOADS) && lds_in_bounds(w, in, p->exec, p->lds, size)) p->lds_kind = LDS_DMA;
     issued(w, p);
 }
 
 #define LOAD(name, registers, bytes, effect)                                                                          \
     static void buffer_##name(Wave *w, const Instruction *in) {                                                       \
-        if (!(in->flags & FLAG_LDS)) access_buffer(w, in, bytes, 0, load_##effect);                                   \
+        if (!(in->flags & FLAG_LDS)) access_buffer(w, in, bytes, LOADS, load_##effect);                                   \
         else if (bytes >= 4 && bytes != 8) buffer_to_lds(w, in, bytes);                                               \
         else fail(w, in, FAULT_UNKNOWN, -1, "LDS DMA of %d bytes a lane is not modelled", bytes);                     \
     }
 #define STORE(name, registers, bytes, effect)                                                                         \
-    static void buffer_##name(Wave *w, const Instruction *in) { access_buffer(w, in, bytes, 1, store_##effect); }
+    static void buffer_##name(Wave *w, const Instruction *in) { access_buffer(w, in, bytes, STORES, store_##effect); }
 #include "access.inc"
 #undef LOAD
 #undef STORE
 
 #define MEMORY(name, type, registers, operand, expression)                                                            \
     static void buffer_atomic_##name(Wave *w, const Instruction *in) {                                                \
-        access_buffer(w, in, sizeof(type), 1, atomic_##name);                                                         \
+        access_buffer(w, in, sizeof(type), CHANGES, atomic_##name);                                                         \
     }
 #include "atomic.inc"
 

@@ -119,8 +119,9 @@ static void load_scalar(Wave *w, const Instruction *in) {
     Pending *p = issue(w, in, QUEUE_SCALAR, 2, effect_scalar_load);
     const Operand *s = &in->src[1];
     u64 base = scalar64(w, &in->src[0]) + (s->kind == OPERAND_NONE ? 0 : scalar32(w, s));
-    p->address[0] = (base + (u64)(i64)in->offset) & ~3ull;
+    p->address[0] = base + (u64)(i64)in->offset;
     u32 size = 4u * in->dst[0].width;
+    if (p->address[0] % 4) fail_misaligned(w, in, -1, "scalar load, whose low two address bits hardware drops", p->address[0], 4);
     if (global_to_host(w, p, 1, size, 0)) w->group->global_read += size;
     issued(w, p);
 }

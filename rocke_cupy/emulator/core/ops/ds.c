@@ -111,6 +111,7 @@ static void access_atomically(Wave *w, const Instruction *in, u32 size, EffectFn
     capture_data(w, p, in);
     for (int i = 0; i < LANES; i++) p->address[i] = (u64)(uintptr_t)(w->group->lds + p->lds[i]);
     memset(p->valid, 0xff, sizeof p->valid);
+    lds_aligned(w, p, size, "LDS atomic");
     issued(w, p);
 }
 
@@ -150,7 +151,11 @@ static void effect_consume(Wave *w, Pending *p) { effect_count(w, p, 0u - (u32)_
 
 static void count_lanes(Wave *w, const Instruction *in, EffectFn *effect) {
     if (w->s[M0] >> 16) fail(w, in, FAULT_UNKNOWN, -1, "%#x in M0 as an LDS address is not modelled", w->s[M0]);
-    else issued(w, issue_lds(w, in, LDS_READ | LDS_WRITE | LDS_ATOMIC, 4, 1, 1, effect));
+    else {
+        Pending *p = issue_lds(w, in, LDS_READ | LDS_WRITE | LDS_ATOMIC, 4, 1, 1, effect);
+        lds_aligned(w, p, 4, "LDS atomic");
+        issued(w, p);
+    }
 }
 static void ds_append(Wave *w, const Instruction *in) { count_lanes(w, in, effect_append); }
 static void ds_consume(Wave *w, const Instruction *in) { count_lanes(w, in, effect_consume); }
@@ -177,7 +182,9 @@ static void ds_read_b64_tr_b16(Wave *w, const Instruction *in) {
              (unsigned long long)exec_of(w));
         return;
     }
-    issued(w, issue_lds(w, in, LDS_READ, 8, 1, 1, effect_read_transposed));
+    Pending *p = issue_lds(w, in, LDS_READ, 8, 1, 1, effect_read_transposed);
+    lds_aligned(w, p, 8, "transposed read");
+    issued(w, p);
 }
 
 /* ---- lane exchanges that use the LDS crossbar but no memory ---- */

@@ -25,15 +25,17 @@ static void scratch_addresses(Wave *w, const Instruction *in, Pending *p) {
 
 enum { SPACE_GLOBAL, SPACE_FLAT, SPACE_SCRATCH };
 
-static void access_memory(Wave *w, const Instruction *in, int space, u32 size, int write, EffectFn *effect) {
+static void access_memory(Wave *w, const Instruction *in, int space, u32 size, int kind, EffectFn *effect) {
     Pending *p = issue(w, in, QUEUE_VM, space == SPACE_FLAT ? 3 : 1, effect);
+    int write = kind != LOADS;
     if (space == SPACE_SCRATCH) scratch_addresses(w, in, p);
     else global_addresses(w, in, p);
     u64 in_lds = 0;
+    int aligned = kind != CHANGES || atomics_aligned(w, p, p->exec, size);
     int fine = space == SPACE_GLOBAL ? global_to_host(w, p, p->exec, size, write)
                : space == SPACE_FLAT ? flat_to_host(w, p, size, write, &in_lds)
                                      : scratch_to_host(w, p, p->exec, size);
-    if (fine) {
+    if (aligned && fine) {
         u64 bytes = (u64)__builtin_popcountll(p->exec) * size;
         if (write) w->group->global_written += bytes;
         else w->group->global_read += bytes;
@@ -47,23 +49,23 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
 }
 
 #define LOAD(name, registers, bytes, effect)                                                                          \
-    static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, bytes, 0, load_##effect); } \
-    static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, bytes, 0, load_##effect); }     \
-    static void scratch_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_SCRATCH, bytes, 0, load_##effect); }
+    static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, bytes, LOADS, load_##effect); } \
+    static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, bytes, LOADS, load_##effect); }     \
+    static void scratch_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_SCRATCH, bytes, LOADS, load_##effect); }
 #define STORE(name, registers, bytes, effect)                                                                         \
-    static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, bytes, 1, store_##effect); } \
-    static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, bytes, 1, store_##effect); }     \
-    static void scratch_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_SCRATCH, bytes, 1, store_##effect); }
+    static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, bytes, STORES, store_##effect); } \
+    static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, bytes, STORES, store_##effect); }     \
+    static void scratch_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_SCRATCH, bytes, STORES, store_##effect); }
 #include "access.inc"
 #undef LOAD
 #undef STORE
 
 #define MEMORY(name, type, registers, operand, expression)                                                            \
     static void global_atomic_##name(Wave *w, const Instruction *in) {                                                \
-        access_memory(w, in, SPACE_GLOBAL, sizeof(type), 1, atomic_##name);                                           \
+        access_memory(w, in, SPACE_GLOBAL, sizeof(type), CHANGES, atomic_##name);                                           \
     }                                                                                                                 \
     static void flat_atomic_##name(Wave *w, const Instruction *in) {                                                  \
-        access_memory(w, in, SPACE_FLAT, sizeof(type), 1, atomic_##name);                                             \
+        access_memory(w, in, SPACE_FLAT, sizeof(type), CHANGES, atomic_##name);                                             \
     }
 #include "atomic.inc"
 
