@@ -130,11 +130,26 @@ class TestRangeCheck:
             m.step("buffer_load_dword v8, v2, s[8:11], 0 offen")
         assert caught.value.lane == 32
 
-    @pytest.mark.parametrize("word", [0x40000, 0x80000000])
-    def test_strides_and_swizzles_are_not_modelled(self, word):
-        m = Memory(1024)
+    # a stride, cache swizzle with and without it, and both swizzles, as HipKittens sets them
+    @pytest.mark.parametrize("word", [0x01000000, 0x40000000, 0x41000000, 0xC1000000])
+    def test_without_an_index_stride_and_swizzle_move_nothing(self, word):
+        m = Memory(1024, records=256 - 8)
         m.state.s[9] |= np.uint32(word)
-        with pytest.raises(EmulationError, match="not modelled"):
+        m.step("buffer_load_dword v8, v2, s[8:11], 0 offen")
+        assert m.state.v[8].tolist() == [m.dword(4 * lane) for lane in range(62)] + [0, 0]
+        m.step("buffer_store_dword v8, v2, s[8:11], 0 offen offset:4")
+        assert m.bytes[4 : 63 * 4 - 4].tolist() == m.before[: 62 * 4 - 4].tolist()
+        np.testing.assert_array_equal(m.bytes[62 * 4 :], m.before[62 * 4 :])
+
+    def test_indices_are_not_modelled(self):
+        m = Memory(1024)
+        with pytest.raises(EmulationError, match=r"an index \(idxen\) is not modelled"):
+            m.step("buffer_load_dword v8, v2, s[8:11], 0 idxen")
+
+    def test_thread_ids_are_not_modelled(self):
+        m = Memory(1024)
+        m.state.s[11] |= np.uint32(1 << 23)
+        with pytest.raises(EmulationError, match=r"ADD_TID_ENABLE\) is not modelled"):
             m.step("buffer_load_dword v8, v2, s[8:11], 0 offen")
 
 

@@ -1,5 +1,8 @@
-/* Buffer instructions. A resource is base, record count and flags in four scalar registers; only raw buffers
-   (stride 0, no swizzle) are modelled. The range check counts the scalar offset, and each dword by itself must
+/* Buffer instructions. A resource is base, stride, record count and flags in four scalar registers. Instructions with
+   an index (idxen) and resources that add the thread's number to it are not modelled. Without an index the stride
+   (word 1, bits 29:16) moves nothing and the range check counts bytes; nor does swizzle enable (bit 31), which takes an
+   index: gfx950 swizzles only what adds the thread's number. Cache swizzle (bit 30) chooses places in the cache. So
+   compilers may set them in any resource, and do (MLIR's AMDGPUToROCDL, HipKittens' make_srsrc). The range check counts the scalar offset, and each dword by itself must
    end within num_records - soffset; only lane and constant offset wrap at 32 bits (ROCm/rocm-systems PR 10928,
    checked against gfx950). Addresses of loads and stores need no alignment, and the simulator of that repository
    rounds nothing either.
@@ -16,11 +19,10 @@ typedef struct Resource {
 
 static int read_resource(Wave *w, const Instruction *in, Resource *r) {
     const u32 *s = &w->s[in->src[2].index];
-    u32 stride = s[1] >> 16 & 0x3fff;
-    if (stride || s[1] >> 31 || s[3] >> 23 & 1 || in->flags & FLAG_IDXEN) {
-        fail(w, in, FAULT_UNKNOWN, -1,
-             "buffer resource %08x %08x %08x %08x: stride, swizzle, thread ids and indices are not modelled", s[0], s[1], s[2],
-             s[3]);
+    int indexed = in->flags & FLAG_IDXEN, adds_thread = s[3] >> 23 & 1;
+    if (indexed || adds_thread) {
+        fail(w, in, FAULT_UNKNOWN, -1, "buffer resource %08x %08x %08x %08x: %s not modelled", s[0], s[1], s[2], s[3],
+             indexed ? "an index (idxen) is" : "adding thread ids (ADD_TID_ENABLE) is");
         return 0;
     }
     r->base = ((u64)(s[1] & 0xffff) << 32 | s[0]);
