@@ -95,6 +95,7 @@ class Launch(ctypes.Structure):
         ("block", _u32 * 3),
         ("entry", _i32),
         ("n_vgprs", _u32),
+        ("accum_offset", _u32),
         ("lds_size", _u32),
         ("scratch_size", _u32),
         ("mode", _u32),

@@ -125,14 +125,6 @@ class Program:
         inside = sorted(k for k in leaders if 0 <= k < len(self.instructions))
         return tuple(map(range, inside, [*inside[1:], len(self.instructions)]))
 
-    def kernel_records(self, kernel: Kernel) -> np.ndarray:
-        """Records with the accumulation registers where this kernel has them."""
-        records = self.records.copy()
-        place_accumulation(records, kernel.accum_offset)
-        past_end = _past_end(records["dst"], kernel) | _past_end(records["src"], kernel)
-        records["op"][past_end] = _UNKNOWN_OP
-        return records
-
     def why_unknown(self, index: int) -> str:
         """Why the instruction at an index cannot be run."""
         if index >= len(self.instructions):
@@ -160,19 +152,6 @@ class Program:
         source = self.code_object.source_lines.at(instruction.offset)
         where = f"{self.label(instruction.offset)}: {instruction.text}"
         return f"{where}  ({source})" if source else where
-
-
-def place_accumulation(records: np.ndarray, first: int) -> None:
-    """Make accumulation registers the vector registers from `first` on, which they are."""
-    for operands in (records["dst"], records["src"]):
-        accumulation = operands["kind"] == decode.AGPR
-        operands["index"][accumulation] += first
-        operands["kind"][accumulation] = decode.VGPR
-
-
-def _past_end(operands: np.ndarray, kernel: Kernel) -> np.ndarray:
-    last = operands["index"].astype(np.int64) + operands["width"]
-    return ((operands["kind"] == decode.VGPR) & (last > kernel.allocated_vgprs)).any(axis=1)
 
 
 def instruction_records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:

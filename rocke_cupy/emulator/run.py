@@ -82,9 +82,8 @@ def launch(
     started = time.perf_counter()
     host = HostCalls(dispatch.waves * threads) if kernel.takes(ARGUMENT) else None
     memory = _Memory(program, dispatch, kernarg, buffers, host)
-    records = program.kernel_records(kernel)
     setup = _core.Launch(
-        **_of_program(program, kernel, records),
+        **_of_program(program, kernel),
         **memory.table.fields,
         **_of_options(how),
         workgroups=ids.ctypes.data,
@@ -118,7 +117,7 @@ def _kernel(program: Program, name: str) -> Kernel:
     return program.kernels[name]
 
 
-def _of_program(program: Program, kernel: Kernel, records: np.ndarray) -> dict[str, int]:
+def _of_program(program: Program, kernel: Kernel) -> dict[str, int]:
     """The fields of the core's launch that the code object decides."""
     if kernel.float_mode & 0xCC != 0xC0:
         raise EmulationError(
@@ -126,13 +125,14 @@ def _of_program(program: Program, kernel: Kernel, records: np.ndarray) -> dict[s
             "nearest: not modelled"
         )
     return {
-        "code": records.ctypes.data,
-        "n_code": len(records),
+        "code": program.records.ctypes.data,
+        "n_code": len(program.records),
         "index_of_word": program.index_of_word.ctypes.data,
         "text_address": program.text_address,
         "text_words": len(program.code_object.text) // 4,
         "entry": program.entry(kernel),
         "n_vgprs": kernel.allocated_vgprs,
+        "accum_offset": kernel.accum_offset,
         "mode": kernel.float_mode,
         "work_item_dims": kernel.work_item_dims,
     }

@@ -12,7 +12,7 @@ from rocke_cupy.emulator import _core, decode
 from rocke_cupy.emulator.assemble import assemble
 from rocke_cupy.emulator.disassemble import disassemble
 from rocke_cupy.emulator.memory import Buffer, BufferTable
-from rocke_cupy.emulator.program import instruction_records, place_accumulation
+from rocke_cupy.emulator.program import instruction_records
 from rocke_cupy.emulator.report import EmulationError
 
 ACCUM_OFFSET = 256
@@ -95,7 +95,6 @@ def step(
     code = assemble(instruction) if isinstance(instruction, str) else instruction
     lines = disassemble(code)
     records, unknown = instruction_records(lines)
-    place_accumulation(records, ACCUM_OFFSET)
     if unknown:
         raise decode.UnknownInstruction(unknown[0])
     branch = decode.decode(lines[0]).branch
@@ -115,6 +114,7 @@ def step(
         grid=(1, 1, 1),
         block=(64, 1, 1),
         n_vgprs=_core.VGPR_ROWS,
+        accum_offset=ACCUM_OFFSET,
         lds_size=len(state.lds),
         mode=mode,
         quantum=1,

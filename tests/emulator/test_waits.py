@@ -20,10 +20,16 @@ END = """
 """
 
 
-def launch(body, *, memory="lazy", result="v2", lds_size=1024, waves=1, **options):
+def launch(
+    body, *, memory="lazy", result="v2", lds_size=1024, waves=1, accum_offset=None, **options
+):
     """Run a body between START and END on in = 100, 101, ..; returns what it stored."""
     code = assemble_kernel(
-        "k", START + body + END.format(result=result), pointers=2, lds_size=lds_size
+        "k",
+        START + body + END.format(result=result),
+        pointers=2,
+        lds_size=lds_size,
+        accum_offset=accum_offset,
     )
     data, out = np.arange(100, 100 + 256, dtype=np.uint32), np.zeros(64 * waves, np.uint32)
     run(code, "k", (1,), (64 * waves,), [data, out], memory=memory, **options)
@@ -211,6 +217,38 @@ def test_a_branch_on_vcc_reads_it(memory):
     assert error.kind == "early"
     assert "s_cbranch_vccnz" in str(error)
     launch(load + "s_waitcnt lgkmcnt(0)\n" + branch, memory=memory)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+class TestRegistersHaveTheirNames:
+    def test_accumulation_registers(self, memory):
+        error = fails(
+            "global_load_dwordx2 a[2:3], v1, s[4:5]\nv_accvgpr_read_b32 v2, a3",
+            memory=memory,
+            accum_offset=32,
+        )
+        assert "early read of a3:" in str(error)
+
+    def test_vector_registers_beside_them(self, memory):
+        error = fails(
+            "global_load_dword v31, v1, s[4:5]\nv_accvgpr_write_b32 a0, v31",
+            memory=memory,
+            accum_offset=32,
+        )
+        assert "early read of v31:" in str(error)
+
+    @pytest.mark.parametrize("name", ["s20", "vcc_hi", "flat_scratch_lo"])
+    def test_scalar_registers(self, memory, name):
+        error = fails(f"s_load_dword {name}, s[4:5], 0x0\ns_mov_b32 s9, {name}", memory=memory)
+        assert f"early read of {name}:" in str(error)
+
+
+@pytest.mark.parametrize("text", ["v_mov_b32_e32 v2, v32", "v_accvgpr_read_b32 v2, a32"])
+def test_registers_that_the_kernel_does_not_have(text):
+    """v32 would be a0: the accumulation registers are the upper part of one file."""
+    launch("v_mov_b32_e32 v2, v31\nv_accvgpr_read_b32 v2, a31", accum_offset=32)
+    with pytest.raises(EmulationError, match="a register past the kernel's allocation"):
+        launch(text, accum_offset=32)
 
 
 @pytest.mark.parametrize("register", ["vcc_lo", "vcc_hi", "m0", "s20"])

@@ -91,7 +91,23 @@ static u32 queue_of(u32 unit) {
     return unit == UNIT_LDS ? QUEUE_LDS : unit == UNIT_VMEM ? QUEUE_VM : unit == UNIT_SMEM ? QUEUE_SCALAR : QUEUES;
 }
 
-/* Copy the records of a program and bind each to its op; a number without an op stops when it is reached. */
+/* Find the operands in the register file of the kernel. Returns 0 if one lies past what the kernel has. */
+static int place(const Launch *l, Operand *operands, u32 count) {
+    int inside = 1;
+    for (u32 k = 0; k < count; k++) {
+        Operand *o = &operands[k];
+        u32 end = o->kind == OPERAND_AGPR || l->accum_offset > l->n_vgprs ? l->n_vgprs : l->accum_offset;
+        if (o->kind == OPERAND_AGPR) {
+            o->index = (u16)(o->index + l->accum_offset);
+            o->kind = OPERAND_VGPR;
+        }
+        inside &= o->kind != OPERAND_VGPR || (u32)o->index + o->width <= end;
+    }
+    return inside;
+}
+
+/* Copy the records of a program and bind each to its op; one without op, or with registers that the kernel does not
+   have, stops when it is reached. */
 static Instruction *bind(const Launch *l) {
     Instruction *code = malloc(l->n_code * sizeof *code);
     const Op **ops = calloc(0x10000, sizeof *ops);
@@ -107,8 +123,9 @@ static Instruction *bind(const Launch *l) {
     for (u64 k = 0; k < l->n_code; k++) {
         Instruction *in = &code[k];
         const Op *op = ops[in->op];
-        in->execute = op ? op->execute : execute_unknown;
-        if (!op) continue;
+        int inside = place(l, in->dst, in->n_dst) & place(l, in->src, in->n_src);
+        in->execute = op && inside ? op->execute : execute_unknown;
+        if (!op || !inside) continue;
         in->lanes = op->lanes;
         in->unit = in->flags & FLAG_LDS ? UNIT_LDS_DMA : op->unit;
         in->queue = queue_of(op->unit);

@@ -211,7 +211,7 @@ typedef struct Launch {
     i32 id_sgpr[3];
     u32 grid[3], block[3];
     i32 entry;
-    u32 n_vgprs, lds_size, scratch_size, mode;
+    u32 n_vgprs, accum_offset, lds_size, scratch_size, mode; /* AGPRs are the VGPRs from accum_offset on */
     u32 lazy, races, equal_barriers, schedule, quantum, threads, work_item_dims;
     u64 seed, max_instructions;
     const struct TimedInstruction *timed_instructions; /* [n_code]; NULL: no timing */

@@ -7,6 +7,7 @@
    that a barrier without a wait orders a store and another wave's load (LLVM's memory model for gfx942, which both
    compilers rely on). However late an operation takes effect here, none that was issued earlier sees it, and none that
    was issued later misses it. */
+#include <stdio.h>
 #include "lds.h"
 
 static const u32 SLOTS_OF[QUEUES] = {VM_SLOTS, LDS_SLOTS, SCALAR_SLOTS};
@@ -179,6 +180,16 @@ static const Pending *find_pending(Wave *w, u32 sequence) {
     return NULL;
 }
 
+static const char *register_name(const Wave *w, int vector, u32 index, char name[16]) {
+    static const char *const special[SGPR_ROWS] = {
+        [102] = "flat_scratch_lo", "flat_scratch_hi", "xnack_mask_lo", "xnack_mask_hi",
+        [VCC] = "vcc_lo", "vcc_hi"};
+    u32 first = w->group->machine->launch.accum_offset;
+    if (!vector && special[index]) return special[index];
+    snprintf(name, 16, "%c%u", !vector ? 's' : index < first ? 'v' : 'a', vector && index >= first ? index - first : index);
+    return name;
+}
+
 static int range_ready(Wave *w, const Instruction *in, const Operand *o, int is_destination) {
     int vector = o->kind == OPERAND_VGPR;
     if (!vector && o->kind != OPERAND_SGPR) return 1;
@@ -188,8 +199,9 @@ static int range_ready(Wave *w, const Instruction *in, const Operand *o, int is_
         /* loads of one queue return in order, so a later one may name the same destination */
         if (is_destination && (in->queue == QUEUE_VM || in->queue == QUEUE_LDS) && (tags[k] & 3) == in->queue) continue;
         const Pending *p = find_pending(w, tags[k]);
-        fail(w, in, FAULT_EARLY, -1, "early %s of %c%u: its load has not been waited for",
-             is_destination ? "overwriting" : "read", vector ? 'v' : 's', k);
+        char name[16];
+        fail(w, in, FAULT_EARLY, -1, "early %s of %s: its load has not been waited for",
+             is_destination ? "overwriting" : "read", register_name(w, vector, k, name));
         if (p) fail_other(w, p->in, (int)w->index, 0);
         return 0;
     }
