@@ -102,6 +102,7 @@ class Launch(ctypes.Structure):
         ("lazy", _u32),
         ("races", _u32),
         ("equal_barriers", _u32),
+        ("written_lds", _u32),
         ("schedule", _u32),
         ("quantum", _u32),
         ("threads", _u32),

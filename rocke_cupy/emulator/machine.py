@@ -23,7 +23,7 @@ _ALONE = 0.005  # seconds of work below which starting threads costs more than i
 
 KINDS = (
     "other", "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds",
-    "scratch_bounds", "trap", "alignment",
+    "scratch_bounds", "trap", "alignment", "unwritten",
 )  # fmt: skip
 """Of faults, in the order of core/machine.h."""
 

@@ -33,6 +33,9 @@ class Options:
     equal_barriers : bool
         Whether it is an error if waves of a workgroup end after different numbers of barriers. A
         device lets them: its barrier waits for the waves that have not ended.
+    written_lds : bool
+        Whether it is an error to read LDS that nothing has written. A device lets a kernel, and
+        compilers read ahead what they may throw away. It needs the race checks.
     workgroups : iterable of int, optional
         Linear ids of the workgroups to execute; all by default.
     threads : int, optional
@@ -54,6 +57,7 @@ class Options:
     seed: int = 0
     races: bool | str = True
     equal_barriers: bool = False
+    written_lds: bool = False
     workgroups: Iterable[int] | None = None
     threads: int | None = None
     timing: bool = False
@@ -69,6 +73,10 @@ class Options:
                 raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
         if self.quantum < 1:
             raise ValueError(f"quantum={self.quantum} must be at least 1")
+        if self.written_lds and not self.races:
+            raise ValueError(
+                "written_lds=True needs the race checks, and races=False turns them off"
+            )
         if self.workgroups is not None:  # an iterator would be empty at the second launch
             object.__setattr__(self, "workgroups", tuple(self.workgroups))
 

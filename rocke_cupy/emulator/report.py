@@ -19,7 +19,7 @@ class EmulationError(RuntimeError):
     ----------
     kind : str
         "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds", "scratch_bounds",
-        "trap", "alignment" or "other".
+        "trap", "alignment", "unwritten" or "other".
     instruction, other : int
         Indices of the instructions it is about, or -1.
     wave, lane, workgroup : int

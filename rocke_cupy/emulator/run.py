@@ -143,6 +143,7 @@ def _of_options(how: Options) -> dict[str, int]:
         "lazy": how.memory == "lazy",
         "races": 2 if how.races == "collect" else int(bool(how.races)),
         "equal_barriers": bool(how.equal_barriers),
+        "written_lds": bool(how.written_lds),
         "schedule": SCHEDULES.index(how.schedule),
         "quantum": how.quantum,
         "seed": how.seed & 0xFFFFFFFFFFFFFFFF,

@@ -73,6 +73,45 @@ extern "C" __global__ __launch_bounds__(64) void column(const float* in, float* 
 """
 
 
+HALVED = """
+extern "C" __global__ __launch_bounds__(64) void halve(const int* in, int* out) {
+    __shared__ int tile[64];
+    int t = threadIdx.x;
+    tile[t] = 0;
+    __syncthreads();
+    tile[PLACE] = in[t];    // WRITE
+    __syncthreads();
+    out[t] = tile[t];
+}
+"""
+
+AHEAD = """
+extern "C" __global__ __launch_bounds__(64) void ahead(const int* in, int* out) {
+    __shared__ int tile[65];
+    int t = threadIdx.x;
+    tile[t] = in[t];
+    __syncthreads();
+    int next = tile[t + 1];    // READ
+    out[t] = USE;
+}
+"""
+
+# The compiler waits for the LDS write before a barrier of its own; here the barrier is bare.
+UNWAITED = """
+#define LDS __attribute__((address_space(3)))
+extern "C" __global__ __launch_bounds__(128) void give(const int* in, int* out) {
+    __shared__ int tile[128];
+    int t = threadIdx.x, x;
+    LDS int *mine = (LDS int*)tile + t, *other = (LDS int*)tile + (t ^ 64);
+    asm volatile("ds_write_b32 %0, %1" :: "v"(mine), "v"(in[t]) : "memory");    // WRITE
+    asm volatile("WAIT\\n s_barrier" ::: "memory");
+    asm volatile("ds_read_b32 %0, %1" : "=v"(x) : "v"(other) : "memory");    // READ
+    asm volatile("s_waitcnt lgkmcnt(0)" : "+v"(x) :: "memory");
+    out[t] = x;
+}
+"""
+
+
 def compiled(source: str, **values: object) -> bytes:
     for name, value in values.items():
         source = source.replace(name, str(value))
@@ -104,6 +143,58 @@ class TestMissingBarrier:
         np.testing.assert_array_equal(out, data[::-1])
         assert report.races == []
         assert report.count("s_barrier") == 4
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+class TestWriteThatNobodyWaitsFor:
+    data = np.arange(128, dtype=np.int32)
+
+    def test_it_is_reported_at_both_lines(self, memory, schedule):
+        code = compiled(UNWAITED, WAIT="s_nop 0")
+        arrays = [self.data, np.zeros(128, np.int32)]
+        with pytest.raises(EmulationError, match="LDS race") as caught:
+            run(code, "give", (1,), (128,), arrays, memory=memory, schedule=schedule)
+        for marker in ("WRITE", "READ"):
+            assert line_of(UNWAITED, marker) in str(caught.value)
+
+    def test_the_corrected_kernel_is_clean(self, memory, schedule):
+        code = compiled(UNWAITED, WAIT="s_waitcnt lgkmcnt(0)")
+        out = np.zeros(128, np.int32)
+        run(code, "give", (1,), (128,), [self.data, out], memory=memory, schedule=schedule)
+        np.testing.assert_array_equal(out, self.data ^ 64)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+class TestLanesThatMeet:
+    def test_different_values_are_reported_at_their_line(self, memory):
+        data, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+        with pytest.raises(EmulationError, match="lanes 0 and 1 write different values") as caught:
+            run(compiled(HALVED, PLACE="t / 2"), "halve", (1,), (64,), [data, out], memory=memory)
+        assert line_of(HALVED, "WRITE") in str(caught.value)
+
+    def test_equal_values_are_fine(self, memory):
+        data, out = np.arange(64, dtype=np.int32) // 2, np.zeros(64, np.int32)
+        run(compiled(HALVED, PLACE="t / 2"), "halve", (1,), (64,), [data, out], memory=memory)
+        np.testing.assert_array_equal(out, np.r_[0:32, [0] * 32])
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+class TestReadOfWhatNobodyWrote:
+    def test_it_is_reported_at_its_line(self, memory):
+        data, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+        code = compiled(AHEAD, USE="next")
+        with pytest.raises(EmulationError, match="nothing has written") as caught:
+            run(code, "ahead", (1,), (64,), [data, out], memory=memory, written_lds=True)
+        assert line_of(AHEAD, "READ") in str(caught.value)
+
+    def test_a_kernel_may_throw_the_value_away(self, memory):
+        """A choice after the read: compilers make such reads of what the source only may read."""
+        data, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+        code = compiled(AHEAD, USE="t < 63 ? next : 0")
+        report = run(code, "ahead", (1,), (64,), [data, out], memory=memory)
+        np.testing.assert_array_equal(out, np.r_[1:64, 0])
+        assert report.unwritten_reads.sum() == 1
 
 
 def test_races_can_be_listed_instead():

@@ -36,6 +36,14 @@ again:
   s_cmp_lt_u32 s9, 2
   s_cbranch_scc1 again
 """
+TWO_HALVES = "ds_write_b16 v1, v0\nds_write_b16 v1, v0 offset:2\n"
+FLAT_WRITE = """
+  s_mov_b64 s[10:11], src_shared_base
+  v_mov_b32_e32 v4, v1
+  v_mov_b32_e32 v5, s11
+  flat_store_dword v[4:5], v0
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+"""
 EQUAL = "v_mov_b32_e32 v0, 0x00050009\nv_mov_b32_e32 v3, 5\n"  # instead of the thread's number
 
 
@@ -146,6 +154,97 @@ def test_reads_of_what_nobody_wrote_are_listed(memory):
     assert report.unwritten_reads.sum() == 64
     assert "reads of LDS that nothing had written" in str(report)
     assert launch(WRITE + READ, "", memory=memory).unwritten_reads.sum() == 0
+
+
+class TestUnwrittenReads:
+    @pytest.mark.parametrize("memory", MEMORIES)
+    def test_they_may_be_an_error(self, memory):
+        with pytest.raises(EmulationError) as caught:
+            launch(READ, "", memory=memory, written_lds=True)
+        assert caught.value.kind == "unwritten"
+        assert "nothing has written, at LDS address 0" in str(caught.value)
+        assert READ.strip() in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "write",
+        [WRITE, WRITE + ATOMIC, DMA + WAIT, TWO_HALVES, FLAT_WRITE],
+        ids=["write", "atomic", "DMA", "two halves", "flat"],
+    )
+    def test_whatever_writes_all_bytes_is_enough(self, write):
+        report = launch(write + READ, "", written_lds=True)
+        assert report.unwritten_reads.sum() == 0
+
+    @pytest.mark.parametrize(
+        ("write", "read", "address"),
+        [
+            ("ds_write_b16 v1, v0\n", READ, 0),
+            ("ds_write_b16 v1, v0 offset:2\n", "ds_read_u16 v3, v1\n", 0),
+            (WRITE, "ds_read_b64 v[4:5], v1\n", 256),
+            ("", ATOMIC, 0),
+        ],
+    )
+    def test_each_byte_counts(self, write, read, address):
+        with pytest.raises(EmulationError, match=rf"at LDS address {address}\n"):
+            launch(write + read, "", written_lds=True)
+
+    def test_writes_of_an_earlier_workgroup_do_not_count(self):
+        body = f"{START}s_cmp_eq_u32 s2, 0\ns_cbranch_scc0 other\n{WRITE}{WAIT}other:\n{READ}{WAIT}"
+        code = assemble_kernel("k", body + "s_endpgm", lds_size=1024)
+        with pytest.raises(EmulationError, match="nothing has written") as caught:
+            run(code, "k", (2,), (64,), [np.zeros(64, np.uint32)], written_lds=True, threads=1)
+        assert caught.value.workgroup == 1
+
+    def test_it_needs_the_checks(self):
+        with pytest.raises(ValueError, match="written_lds=True needs the race checks"):
+            launch(READ, "", races=False, written_lds=True)
+
+
+# All lanes of a wave, or some, write to one place; v4 is 8 in all of them.
+ONE_PLACE = "v_mov_b32_e32 v4, 8\n"
+PAIRS = "v_lshrrev_b32_e32 v4, 1, v1\nv_and_b32_e32 v4, -4, v4\n"
+OVERLAP = {
+    "one place": (ONE_PLACE + "ds_write_b32 v4, v0\n", "lanes 0 and 1", 8),
+    "a byte": (ONE_PLACE + "ds_write_b8 v4, v0 offset:3\n", "lanes 0 and 1", 11),
+    "wide writes half over each other": ("ds_write_b64 v1, v[0:1]\n", "lanes 0 and 1", 4),
+    "pairs of lanes": (PAIRS + "ds_write_b32 v4, v0\n", "lanes 0 and 1", 0),
+    "two addresses": (
+        "ds_write2_b32 v1, v0, v1 offset1:1\n",
+        "lanes 1 and 0",
+        4,
+    ),
+}
+AGREE = {
+    "the same value": ONE_PLACE + "ds_write_b32 v4, v4\n",
+    "lane 5 alone": ONE_PLACE + "s_mov_b64 exec, 32\nds_write_b32 v4, v0\ns_mov_b64 exec, -1\n",
+    "the same high half": ONE_PLACE + "ds_write_b16_d16_hi v4, v0\n",
+    "the same low byte": ONE_PLACE + "v_lshlrev_b32_e32 v5, 8, v0\nds_write_b8 v4, v5\n",
+    "halves of a dword": "v_lshrrev_b32_e32 v4, 1, v1\nds_write_b16 v4, v0\n",
+    "an atomic": ONE_PLACE + "ds_write_b32 v4, v4\nds_add_u32 v4, v0\n",
+    "twice the same place": WRITE + "v_mov_b32_e32 v5, 7\nds_write_b32 v1, v5\n",
+}
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+class TestLanesOfOneWrite:
+    @pytest.mark.parametrize("name", OVERLAP)
+    def test_they_must_agree(self, name, memory):
+        text, lanes, address = OVERLAP[name]
+        with pytest.raises(EmulationError) as caught:
+            launch(text, "", memory=memory)
+        message = f"LDS race: {lanes} write different values at LDS address {address}\n"
+        assert message in str(caught.value)
+        assert text.strip().rpartition("\n")[2] in str(caught.value)
+        assert caught.value.kind == "race"
+
+    @pytest.mark.parametrize("name", AGREE)
+    def test_no_false_alarm(self, name, memory):
+        launch(AGREE[name], "", memory=memory)
+
+    def test_they_are_collected(self, memory):
+        report = launch(OVERLAP["pairs of lanes"][0], "", memory=memory, races="collect")
+        (race,) = report.races
+        assert race.waves == (0, 0)
+        assert race.first == race.second
 
 
 def test_epochs_survive_very_many_barriers():

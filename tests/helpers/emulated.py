@@ -89,4 +89,5 @@ def launch(
         query_exponent=query_exponent,
     )
     arguments = [q, k, v, out, np.float32(scale), *cu_seqlens, kv_lens, lse, np.asarray(shape)]
-    return run(code, name, grid, (512,), arguments, equal_barriers=True, **options)
+    checks = {"equal_barriers": True, "written_lds": options.get("races", True) is not False}
+    return run(code, name, grid, (512,), arguments, **checks, **options)

@@ -1,5 +1,6 @@
 /* Every global access lies inside one buffer of the launch, or the launch ends with a sentence about it. */
 #include "global.h"
+#include "lds.h"
 
 static int find_buffer(const Launch *l, u64 address, u64 *found) {
     u64 low = 0, high = l->n_buffers;
@@ -79,7 +80,7 @@ int scratch_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
     return 1;
 }
 
-static int lds_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
+static int lds_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write) {
     u32 limit = w->group->lds_size;
     for (int i = 0; i < LANES; i++) {
         if (!(lanes >> i & 1)) continue;
@@ -89,6 +90,7 @@ static int lds_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
                  "flat LDS access of %u bytes at address %u is outside the %u bytes of the workgroup", size, offset, limit);
             return 0;
         }
+        if (write) lds_written_by_flat(w->group, offset, size);
         if (w->group->timing) p->device[i] = p->address[i];
         p->address[i] = offset + (u64)(uintptr_t)w->group->lds;
     }
@@ -104,6 +106,6 @@ int flat_to_host(Wave *w, Pending *p, u32 size, int write, u64 *in_lds) {
         if (scratch >> i & 1) p->address[i] &= 0xffffffff;
     }
     *in_lds = lds;
-    return global_to_host(w, p, p->exec & ~lds & ~scratch, size, write) && lds_to_host(w, p, lds, size) &&
+    return global_to_host(w, p, p->exec & ~lds & ~scratch, size, write) && lds_to_host(w, p, lds, size, write) &&
            scratch_to_host(w, p, scratch, size);
 }

@@ -39,15 +39,9 @@ void lds_dma_addresses(Wave *w, const Instruction *in, Pending *p, u32 size) {
     p->lds_step = 0;
 }
 
-static void report_race(Wave *w, const Instruction *in, u32 other_pc, int other_wave, u32 address, const char *what) {
+/* For the report of the launch, where races are collected. */
+static void collect_race(Wave *w, const Instruction *in, u32 other_pc, int other_wave, u32 address) {
     Group *g = w->group;
-    const Instruction *other = g->machine->code + other_pc;
-    if (g->machine->launch.races == 1) {
-        if (w->event == EVENT_ERROR) return;
-        fail(w, in, FAULT_RACE, -1, "LDS race: %s at LDS address %u, no barrier or wait in between", what, address);
-        fail_other(w, other, other_wave, address);
-        return;
-    }
     i32 pc = position(w, in);
     for (u32 k = 0; k < g->n_races; k++)
         if (g->races[k].pc == pc && g->races[k].other_pc == (i32)other_pc) {
@@ -59,6 +53,16 @@ static void report_race(Wave *w, const Instruction *in, u32 other_pc, int other_
             (RaceRecord){pc, (i32)other_pc, (i32)w->index, other_wave, g->linear, address, 1};
 }
 
+static void report_race(Wave *w, const Instruction *in, u32 other_pc, int other_wave, u32 address, const char *what) {
+    if (w->group->machine->launch.races != 1) {
+        collect_race(w, in, other_pc, other_wave, address);
+        return;
+    }
+    if (w->event == EVENT_ERROR) return;
+    fail(w, in, FAULT_RACE, -1, "LDS race: %s at LDS address %u, no barrier or wait in between", what, address);
+    fail_other(w, w->group->machine->code + other_pc, other_wave, address);
+}
+
 /* The first of the waves in a mask. */
 static int first_wave(u32 waves) { return __builtin_ctz(waves); }
 
@@ -68,6 +72,7 @@ static inline u32 epoch_of(u64 word) { return (u32)(word >> 32) & 0xffff; }
 static inline u32 wave_of(u64 write) { return (u32)(write >> 48) & 0xff; }
 static inline u32 waves_of(u64 read) { return (u32)(read >> 48); }
 static inline int by_atomics(u64 write) { return write >> 56 & 1; }
+static inline u32 ever_written(u64 write) { return (u32)(write >> 57) & 15; }
 static inline u64 shadow_word(u32 pc, u32 bytes, u32 epoch, u32 wave) {
     return pc | bytes << 28 | (u64)epoch << 32 | (u64)wave << 48;
 }
@@ -77,6 +82,7 @@ typedef struct Visit {
     Wave *w;
     const Pending *p;
     u32 pc, wave, epoch, kind;
+    u64 stamp;
 } Visit;
 
 static void check_read(const Visit *v, u64 write, u32 bytes, u32 address, u32 since) {
@@ -88,19 +94,48 @@ static void check_read(const Visit *v, u64 write, u32 bytes, u32 address, u32 si
         report_race(v->w, v->p->in, pc_of(write), other, address, "read of LDS DMA that has not been waited for");
 }
 
+/* The byte that one part of a lane's LDS write puts at an address, if it does. */
+static int byte_of_lane(const Pending *p, u32 part, int lane, u32 address, u8 *value) {
+    u32 registers = (p->lds_size + 3u) / 4u, offset = address - (p->lds[lane] + part * p->lds_step);
+    if (offset >= p->lds_size) return 0;
+    *value = (u8)(p->data[part * registers + offset / 4][lane] >> p->shift >> 8 * (offset % 4));
+    return 1;
+}
+
 /* The byte that an LDS write puts at an address; of several lanes the last one counts. */
 static int byte_of_write(const Pending *p, u32 address, u8 *value) {
     int found = 0;
-    u32 registers = (p->lds_size + 3u) / 4u;
+    for (u32 part = 0; part < p->lds_parts; part++)
+        for (u64 left = p->exec; left; left &= left - 1)
+            found |= byte_of_lane(p, part, __builtin_ctzll(left), address, value);
+    return found;
+}
+
+/* Lanes of one write meet at an address: which of them comes last is not defined, so they have to agree. */
+static void check_lanes(const Visit *v, u32 address) {
+    const Pending *p = v->p;
+    int first = -1;
+    u8 value = 0, other;
     for (u32 part = 0; part < p->lds_parts; part++)
         for (u64 left = p->exec; left; left &= left - 1) {
             int lane = __builtin_ctzll(left);
-            u32 offset = address - (p->lds[lane] + part * p->lds_step);
-            if (offset >= p->lds_size) continue;
-            *value = (u8)(p->data[part * registers + offset / 4][lane] >> p->shift >> 8 * (offset % 4));
-            found = 1;
+            if (!byte_of_lane(p, part, lane, address, first < 0 ? &value : &other)) continue;
+            if (first < 0) first = lane;
+            else if (other != value) {
+                if (v->w->group->machine->launch.races != 1) collect_race(v->w, p->in, v->pc, (int)v->wave, address);
+                else if (v->w->event != EVENT_ERROR)
+                    fail(v->w, p->in, FAULT_RACE, lane, "LDS race: lanes %d and %d write different values at LDS address %u",
+                         first, lane, address);
+                return;
+            }
         }
-    return found;
+}
+
+static inline void stamp_write(const Visit *v, Stamp *s, u32 bytes, u32 address) {
+    u32 mine = s->word >> 4 == v->stamp >> 4 ? s->word & 15 : 0;
+    for (u32 k = 0; mine & bytes && k < 4; k++)
+        if (mine & bytes & 1u << k) check_lanes(v, (address & ~3u) + k);
+    s->word = v->stamp | mine | bytes;
 }
 
 /* What a wave has written at an address: its newest write that has not taken effect, else what LDS holds. */
@@ -153,11 +188,18 @@ static inline void mark_read(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
 static inline void mark_write(const Visit *v, Shadow *s, u32 bytes, u32 epoch) {
     int same = wave_of(s->write) == v->wave && epoch_of(s->write) == epoch;
     u64 atomic = v->kind & LDS_ATOMIC && (!same || by_atomics(s->write));
-    s->write = shadow_word(v->pc, same ? bytes | bytes_of(s->write) : bytes, epoch, v->wave) | atomic << 56;
+    u64 ever = ever_written(s->write) | bytes;
+    s->write = shadow_word(v->pc, same ? bytes | bytes_of(s->write) : bytes, epoch, v->wave) | atomic << 56 | ever << 57;
+}
+
+static void check_written(const Visit *v, u32 address) {
+    v->w->group->uninitialised[v->pc]++;
+    if (v->w->group->machine->launch.written_lds)
+        fail(v->w, v->p->in, FAULT_UNWRITTEN, -1, "read of LDS that nothing has written, at LDS address %u", address);
 }
 
 static inline void visit_issued(const Visit *v, Shadow *s, u32 bytes, u32 address) {
-    if (v->kind & LDS_READ && !bytes_of(s->write)) v->w->group->uninitialised[v->pc]++;
+    if (v->kind & LDS_READ && bytes & ~ever_written(s->write)) check_written(v, address);
     if (v->kind & LDS_READ && !(v->kind & LDS_ATOMIC)) { /* an atomic's read cannot be told from its write */
         if (epoch_of(s->write) >= v->epoch) check_read(v, s->write, bytes, address, v->epoch);
         mark_read(v, s, bytes, v->epoch);
@@ -173,7 +215,7 @@ static inline void visit_completed(const Visit *v, Shadow *s, u32 bytes, u32 add
     u32 epoch = v->w->group->epoch, mine = wave_of(s->write) == v->wave;
     if (v->kind & LDS_DMA) {
         if (mine && epoch_of(s->write) == IN_FLIGHT && pc_of(s->write) == v->pc)
-            s->write = shadow_word(v->pc, bytes_of(s->write), epoch, v->wave);
+            s->write = shadow_word(v->pc, bytes_of(s->write), epoch, v->wave) | (u64)ever_written(s->write) << 57;
         return;
     }
     if (v->kind & LDS_READ && !(v->kind & LDS_ATOMIC)) {
@@ -189,7 +231,8 @@ static inline void visit_completed(const Visit *v, Shadow *s, u32 bytes, u32 add
 /* Visit every dword of an operation; `completed` is a constant at each call. */
 static inline __attribute__((always_inline)) void visit_words(Wave *w, Pending *p, int completed) {
     Shadow *shadow = w->group->shadow;
-    const Visit v = {w, p, (u32)position(w, p->in), w->index, p->epoch, p->lds_kind};
+    Stamp *stamps = w->group->stamps;
+    const Visit v = {w, p, (u32)position(w, p->in), w->index, p->epoch, p->lds_kind, (u64)p->sequence << 32 | w->index << 4};
     for (u32 part = 0; part < p->lds_parts; part++)
         for (u64 left = p->exec; left; left &= left - 1) {
             u32 start = p->lds[__builtin_ctzll(left)] + part * p->lds_step, end = start + p->lds_size;
@@ -199,6 +242,7 @@ static inline __attribute__((always_inline)) void visit_words(Wave *w, Pending *
                 u32 bytes = whole ? 15 : ((1u << (stop - a)) - 1) << (a & 3);
                 if (completed) visit_completed(&v, &shadow[a >> 2], bytes, a);
                 else visit_issued(&v, &shadow[a >> 2], bytes, a);
+                if (!completed && v.kind == LDS_WRITE) stamp_write(&v, &stamps[a >> 2], bytes, a);
             }
         }
 }
@@ -235,6 +279,10 @@ static int requested_again(const Wave *w, const Pending *dma) {
         if (p != dma && p->in == dma->in && p->lds_kind == LDS_DMA && p->lds[0] == dma->lds[0] && p->exec == dma->exec) return 1;
     }
     return 0;
+}
+
+void lds_written_by_flat(Group *g, u32 address, u32 size) {
+    for (u32 a = address; a < address + size; a++) g->shadow[a >> 2].write |= 1ull << (57 + (a & 3));
 }
 
 void lds_issued(Wave *w, Pending *p) {

@@ -156,6 +156,7 @@ typedef struct Fault {
 } Fault;
 
 typedef struct Shadow Shadow;
+typedef struct Stamp Stamp;
 typedef struct RaceRecord {
     i32 pc, other_pc, wave, other_wave;
     u32 workgroup, address;
@@ -180,6 +181,7 @@ struct Group {
     u8 *lds;
     u32 lds_size;
     Shadow *shadow;
+    Stamp *stamps;
     u32 current, left; /* the schedule: wave at turn, instructions left of its turn */
     u64 random;
     u64 *counts; /* [wave][instruction] */
@@ -212,7 +214,7 @@ typedef struct Launch {
     u32 grid[3], block[3];
     i32 entry;
     u32 n_vgprs, accum_offset, lds_size, scratch_size, mode; /* AGPRs are the VGPRs from accum_offset on */
-    u32 lazy, races, equal_barriers, schedule, quantum, threads, work_item_dims;
+    u32 lazy, races, equal_barriers, written_lds, schedule, quantum, threads, work_item_dims;
     u64 seed, max_instructions;
     const struct TimedInstruction *timed_instructions; /* [n_code]; NULL: no timing */
     const struct TimingModel *timing_model;
@@ -236,7 +238,7 @@ struct Machine {
 /* ---- shared helpers ---- */
 
 enum { FAULT_OTHER, FAULT_BOUNDS, FAULT_RACE, FAULT_EARLY, FAULT_BARRIER, FAULT_HANG, FAULT_UNKNOWN, FAULT_LDS_BOUNDS,
-       FAULT_SCRATCH_BOUNDS, FAULT_TRAP, FAULT_ALIGNMENT };
+       FAULT_SCRATCH_BOUNDS, FAULT_TRAP, FAULT_ALIGNMENT, FAULT_UNWRITTEN };
 
 void fail(Wave *w, const Instruction *in, int kind, int lane, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
