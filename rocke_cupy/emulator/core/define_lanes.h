@@ -58,14 +58,11 @@
 #define WA2 VA2
 #define WM3 VM3
 #define WV3 VV3
-/* P1..P3: one half of a packed instruction: fp32 pairs (PF) and 16-bit pairs (PH). */
-#define PF1 V1
+/* One half of a packed instruction: fp32 pairs (PF) and 16-bit pairs (PH). */
 #define PF2 V2
 #define PF3 V3
-#define PH1 V1
 #define PH2 V2
 #define PH3 V3
-#define PHA2 VA2
 /* C2: a comparison; the form v_cmpx_ also writes EXEC. */
 #define C2(name, A, B, expression)                                                                                    \
     static void lanes_##name(const Rows *r) {                                                                         \

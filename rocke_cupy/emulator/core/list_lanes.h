@@ -14,13 +14,10 @@
 #undef WA2
 #undef WM3
 #undef WV3
-#undef PF1
 #undef PF2
 #undef PF3
-#undef PH1
 #undef PH2
 #undef PH3
-#undef PHA2
 #undef C2
 #define LANE_ROW(name, form, unit, how) {#name, form, FORMAT_PLAIN, unit, how, lanes_##name},
 #define V0(name) {#name, ":", FORMAT_PLAIN, UNIT_VALU, execute_nothing, lanes_##name},
@@ -38,13 +35,10 @@
 #define WA2(name, D, A, B, expression) LANE_ROW(name, #D ":" #A "," #B ",=" #D, UNIT_VALU, execute_lanes_wide)
 #define WM3(name, D, A, B, C, expression) LANE_ROW(name, #D ",m64:" #A "," #B "," #C, UNIT_VALU, execute_lanes_wide)
 #define WV3(name, D, A, B, C, expression) LANE_ROW(name, #D ":" #A "," #B "," #C ",vcc", UNIT_VALU, execute_lanes_wide)
-#define PF1(name, D, A, expression) LANE_ROW(name, "pf32:pf32", UNIT_VALU, execute_packed32)
 #define PF2(name, D, A, B, expression) LANE_ROW(name, "pf32:pf32,pf32", UNIT_VALU, execute_packed32)
 #define PF3(name, D, A, B, C, expression) LANE_ROW(name, "pf32:pf32,pf32,pf32", UNIT_VALU, execute_packed32)
-#define PH1(name, D, A, expression) LANE_ROW(name, "p" #D ":p" #A, UNIT_VALU, execute_packed16)
 #define PH2(name, D, A, B, expression) LANE_ROW(name, "p" #D ":p" #A ",p" #B, UNIT_VALU, execute_packed16)
 #define PH3(name, D, A, B, C, expression) LANE_ROW(name, "p" #D ":p" #A ",p" #B ",p" #C, UNIT_VALU, execute_packed16)
-#define PHA2(name, D, A, B, expression) LANE_ROW(name, "p" #D ":p" #A ",p" #B ",=p" #D, UNIT_VALU, execute_packed16)
 #define C2(name, A, B, expression)                                                                                    \
     {"v_cmp_" #name, "m64:" #A "," #B, FORMAT_PLAIN, UNIT_VALU, execute_compare, lanes_##name},                       \
     {"v_cmpx_" #name, "m64:" #A "," #B, FORMAT_PLAIN, UNIT_VALU, execute_compare_exec, lanes_##name},
