@@ -5,10 +5,11 @@ runs a Python script on a virtual device. See docs/emulator.md.
 """
 
 try:
-    from rocke_cupy.emulator.memory import Buffer
-    from rocke_cupy.emulator.program import Program, load
-    from rocke_cupy.emulator.report import EmulationError, Race, Region, Report
-    from rocke_cupy.emulator.run import launch, run
+    from rocke_cupy.emulator.execution.launch import launch
+    from rocke_cupy.emulator.execution.memory import Buffer
+    from rocke_cupy.emulator.execution.report import EmulationError, Race, Region, Report
+    from rocke_cupy.emulator.execution.run import run
+    from rocke_cupy.emulator.program import Kernel, Program, load
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"rocke_cupy.emulator needs {error.name}, which is not installed; install it with: "
@@ -19,6 +20,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "Buffer",
     "EmulationError",
+    "Kernel",
     "Program",
     "Race",
     "Region",

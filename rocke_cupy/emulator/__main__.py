@@ -8,22 +8,26 @@ import subprocess
 import sys
 
 from rocke_cupy import cache
-from rocke_cupy.emulator import rocm_tools, virtual_root
-from rocke_cupy.emulator.cupy_imports import CupyMissing
-from rocke_cupy.emulator.native import CompilerError
+from rocke_cupy.emulator.core.compiler import CompilerError
+from rocke_cupy.emulator.core.numbers import SCHEDULES
+from rocke_cupy.emulator.device import virtual_root
+from rocke_cupy.emulator.device.cupy_imports import CupyMissing
+from rocke_cupy.emulator.options import MEMORIES
+from rocke_cupy.emulator.rocm import tools
+from rocke_cupy.emulator.rocm.wheel import ToolsError
 
 _PROGRAM = "python -m rocke_cupy.emulator"
 
 
 # What may be wrong with the machine, with a sentence each; anything else is our bug.
-_EXPECTED = (cache.CacheError, CompilerError, CupyMissing, rocm_tools.ToolsError, ValueError)
+_EXPECTED = (cache.CacheError, CompilerError, CupyMissing, ToolsError, ValueError)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Prepare the virtual device and become the Python process that has it."""
     options, program = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        version = rocm_tools.chosen_version(options.rocm)
+        version = tools.chosen_version(options.rocm)
         root = virtual_root.prepare(version)
         environment = virtual_root.environment(
             root, version, memory=options.memory, schedule=options.schedule
@@ -49,17 +53,17 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     parser.add_argument(
         "--rocm",
-        choices=rocm_tools.VERSIONS,
-        help=f"ROCm version of the compiler (default: ${rocm_tools.VERSION_VARIABLE}, else 7.0)",
+        choices=tools.VERSIONS,
+        help=f"ROCm version of the compiler (default: ${tools.VERSION_VARIABLE}, else 7.0)",
     )
     parser.add_argument(
         "--memory",
-        choices=("lazy", "eager"),
+        choices=MEMORIES,
         help="whether loads arrive as late as the wait counters allow (default) or at once",
     )
     parser.add_argument(
         "--schedule",
-        choices=("lockstep", "to_barrier", "random"),
+        choices=SCHEDULES,
         help="the order in which the waves of a workgroup run (default: lockstep)",
     )
     parser.add_argument(

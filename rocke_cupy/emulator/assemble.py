@@ -8,8 +8,8 @@ import io
 
 from elftools.elf.elffile import ELFFile
 
-from rocke_cupy.emulator.disassemble import ISA
-from rocke_cupy.emulator.rocm_tools import rocm_tools
+from rocke_cupy.emulator.program.disassemble import ISA
+from rocke_cupy.emulator.rocm.tools import rocm_tools
 
 # Numbers of amd_comgr.h.
 _SOURCE, _LOG, _RELOCATABLE, _EXECUTABLE = 1, 5, 7, 8

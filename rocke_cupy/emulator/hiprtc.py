@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocke_cupy import cache
-from rocke_cupy.emulator.rocm_tools import RocmTools, rocm_tools
+from rocke_cupy.emulator.rocm.tools import RocmTools, rocm_tools
 
-_WORKER = Path(__file__).with_name("_hiprtc_worker.py")
+_WORKER = Path(__file__).parent / "rocm" / "hiprtc_worker.py"
 _CACHE_FORMAT = "1"
 # What CuPy 14 on ROCm appends after the user's options; it cannot be turned off there.
 _FLUSH_DENORMALS = "-fcuda-flush-denormals-to-zero"
@@ -35,7 +35,7 @@ class CompileError(RuntimeError):
         The options it was given.
     """
 
-    def __init__(self, message: str, log: str, options: tuple[str, ...]):
+    def __init__(self, message: str, log: str, options: tuple[str, ...]) -> None:
         super().__init__(message)
         self.log = log
         self.options = options
@@ -62,7 +62,7 @@ def compile(
         Compiler options. ``--std=c++17`` and ``--offload-arch=gfx950`` are added unless given;
         ``-fcuda-flush-denormals-to-zero`` comes last, as under CuPy.
     rocm : str, optional
-        ROCm version, as for `rocke_cupy.emulator.rocm_tools.rocm_tools`.
+        ROCm version, as for `rocke_cupy.emulator.rocm.tools.rocm_tools`.
     name : str
         File name shown in diagnostics.
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocke_cupy.emulator import decode
+from rocke_cupy.emulator.core.numbers import VGPR
+from rocke_cupy.emulator.execution.report import Report
 from rocke_cupy.emulator.program import Program
-from rocke_cupy.emulator.report import Report
+from rocke_cupy.emulator.program.decoded import find_op
+from rocke_cupy.emulator.program.waits import Wait
 
 KINDS = {
     "mfma": "matrix instructions",
@@ -46,7 +48,7 @@ def kind_of(text: str) -> str:
     mnemonic = text.partition(" ")[0]
     if mnemonic in _BY_NAME:
         return _BY_NAME[mnemonic]
-    unit = decode.find_op(mnemonic).unit
+    unit = find_op(mnemonic).unit
     if unit == "lds":
         return "lds_read" if mnemonic.startswith("ds_read") else "lds_write"
     if unit == "vmem" and " lds" in text:
@@ -165,7 +167,7 @@ def mix_between(short: Report, long: Report, units: float) -> Mix:
         mnemonics[name] = mnemonics.get(name, 0.0) + times
         immediate = int(program.records[index]["imm"])
         if kind == "waitcnt":
-            vmcnt0 += times * (vmcnt(immediate) == 0)
+            vmcnt0 += times * (Wait.of(immediate).vmcnt == 0)
         if kind == "nop":
             nop_states += times * (immediate + 1)
     return Mix(
@@ -189,18 +191,13 @@ def mix_between(short: Report, long: Report, units: float) -> Mix:
     )
 
 
-def vmcnt(immediate: int) -> int:
-    """Return the vmcnt field of an `s_waitcnt`: bits 3:0 and 15:14."""
-    return immediate & 15 | (immediate >> 14 & 3) << 4
-
-
 def _lds_reads(
     program: Program, region: np.ndarray, more: np.ndarray, ideal: np.ndarray, extra: np.ndarray
 ) -> dict[str, LdsRead]:
     written: set[int] = set()
     for index in region:
         for operand in program.records[index]["dst"]:
-            if operand["kind"] == decode.VGPR:
+            if operand["kind"] == VGPR:
                 first = int(operand["index"])
                 written.update(range(first, first + int(operand["width"])))
     groups: dict[str, list[int]] = {}

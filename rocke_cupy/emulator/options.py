@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MEMORIES = ("eager", "lazy")
-SCHEDULES = ("lockstep", "to_barrier", "random")
+from rocke_cupy.emulator.core.numbers import SCHEDULES
+
+MEMORIES = ("lazy", "eager")
 
 MAX_INSTRUCTIONS = 200_000_000
 """Instructions of one wave after which it is taken to hang."""

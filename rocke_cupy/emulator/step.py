@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocke_cupy.emulator import _core, decode
 from rocke_cupy.emulator.assemble import assemble
-from rocke_cupy.emulator.disassemble import disassemble
-from rocke_cupy.emulator.memory import Buffer, BufferTable
-from rocke_cupy.emulator.program import instruction_records
-from rocke_cupy.emulator.report import EmulationError
+from rocke_cupy.emulator.core.gfx950 import EXEC, LANES, M0, SGPRS, VCC, VGPRS
+from rocke_cupy.emulator.core.layouts import Launch
+from rocke_cupy.emulator.core.library import library
+from rocke_cupy.emulator.execution.memory import Buffer, BufferTable
+from rocke_cupy.emulator.execution.report import EmulationError
+from rocke_cupy.emulator.program.decode import decode
+from rocke_cupy.emulator.program.disassemble import disassemble
+from rocke_cupy.emulator.program.operands import UnknownInstruction
+from rocke_cupy.emulator.program.program import instruction_records
 
-ACCUM_OFFSET = 256
+ACCUM_OFFSET = VGPRS // 2
 """Where `State.v` has the accumulation registers: a0 is row 256."""
 
 FLUSH_FP32 = 0xC0
@@ -24,13 +28,15 @@ FLUSH_FP32 = 0xC0
 KEEP_DENORMALS = 0xF0
 """FLOAT_MODE that keeps all denormals."""
 
-SCC = 128
-_NAMES = {"vcc": 106, "m0": 124, "exec": 126}
+SCC = SGPRS
+"""Where `State.s` has SCC."""
+
+_NAMES = {"vcc": VCC, "m0": M0, "exec": EXEC}
 
 
 def _all_lanes_on() -> np.ndarray:
     scalars = np.zeros(SCC + 1, np.uint32)
-    scalars[126:128] = 0xFFFFFFFF
+    scalars[EXEC : EXEC + 2] = 0xFFFFFFFF
     return scalars
 
 
@@ -49,7 +55,7 @@ class State:
     """
 
     s: np.ndarray = field(default_factory=_all_lanes_on)
-    v: np.ndarray = field(default_factory=lambda: np.zeros((512, 64), np.uint32))
+    v: np.ndarray = field(default_factory=lambda: np.zeros((VGPRS, LANES), np.uint32))
     lds: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def set64(self, register: str | int, value: int) -> None:
@@ -96,13 +102,13 @@ def step(
     lines = disassemble(code)
     records, unknown = instruction_records(lines)
     if unknown:
-        raise decode.UnknownInstruction(unknown[0])
-    branch = decode.decode(lines[0]).branch
+        raise UnknownInstruction(unknown[0])
+    branch = decode(lines[0]).branch
     if branch is not None:
         records["target"][0] = 2  # any record but the next one
     table = BufferTable(buffers)
-    arrays = [np.zeros(1, np.uint32), np.zeros(_core.SGPR_ROWS, np.uint32), np.zeros(4, np.int32)]
-    setup = _core.Launch(
+    arrays = [np.zeros(1, np.uint32), np.zeros(SGPRS, np.uint32), np.zeros(4, np.int32)]
+    setup = Launch(
         code=records.ctypes.data,
         n_code=len(records),
         workgroups=arrays[0].ctypes.data,
@@ -112,8 +118,8 @@ def step(
         **table.fields,
         id_sgpr=(-1, -1, -1),
         grid=(1, 1, 1),
-        block=(64, 1, 1),
-        n_vgprs=_core.VGPR_ROWS,
+        block=(LANES, 1, 1),
+        n_vgprs=VGPRS,
         accum_offset=ACCUM_OFFSET,
         lds_size=len(state.lds),
         mode=mode,
@@ -121,7 +127,7 @@ def step(
         threads=1,
         max_instructions=2,
     )
-    core = _core.library()
+    core = library()
     machine = core.rocke_create(ctypes.byref(setup))
     try:
         pointers = (array.ctypes.data for array in (state.s, state.v, state.lds))

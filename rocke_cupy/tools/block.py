@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dense import attention_dense_block, build_attention_dense
-from ..emulator import Report, hiprtc, load, run
-from ..emulator.code_object import Kernel
+from ..emulator import Kernel, Report, hiprtc, load, run
 from ..gpu.launch import element_strides, pack_shape
 from ..rules.masks import UNLIMITED, Masks
 from ..spec import BLOCK_M, AttentionDenseSpec

@@ -11,8 +11,9 @@ import pytest
 
 from rocke_cupy import cache
 from rocke_cupy.emulator import __main__ as command
-from rocke_cupy.emulator import rocm_tools, virtual_root
-from rocke_cupy.emulator.cupy_imports import CupyMissing
+from rocke_cupy.emulator.device import virtual_root
+from rocke_cupy.emulator.device.cupy_imports import CupyMissing
+from rocke_cupy.emulator.rocm.wheel import ToolsError
 
 SPIN = '''
 import cupy, sys
@@ -37,7 +38,7 @@ def _prepared():
     """The root in the shared cache, so that what the tests run prints nothing of its set-up."""
     try:
         virtual_root.prepare()
-    except (CupyMissing, rocm_tools.ToolsError) as error:
+    except (CupyMissing, ToolsError) as error:
         pytest.skip(str(error))
 
 
@@ -98,7 +99,7 @@ def test_the_users_sitecustomize_runs_and_the_path_is_as_without(tmp_path):
     ).stdout.splitlines()
     path, expected = eval(with_device[1]), eval(without[1])
     assert path[: len(expected)] == expected
-    assert set(path) - set(expected) <= {str(virtual_root.Path(virtual_root.__file__).parents[2])}
+    assert set(path) - set(expected) <= {str(virtual_root.Path(virtual_root.__file__).parents[3])}
 
 
 def test_an_error_in_the_users_sitecustomize_is_not_hidden(tmp_path):
@@ -108,8 +109,8 @@ def test_an_error_in_the_users_sitecustomize_is_not_hidden(tmp_path):
 
 def test_options_reach_the_program(monkeypatch):
     code = (
-        "import os; from rocke_cupy.emulator import device as d; "
-        "print(d._options.memory, d._options.schedule, os.environ['ROCKE_EMULATOR_ROCM'])"
+        "import os; from rocke_cupy.emulator.device.settings import options; "
+        "print(options().memory, options().schedule, os.environ['ROCKE_EMULATOR_ROCM'])"
     )
     done = run("--memory=eager", "--schedule", "random", "-c", code)
     assert done.stdout == "eager random 7.0\n"
@@ -152,7 +153,7 @@ def test_help_tells_the_options(capsys):
     "error",
     [
         CupyMissing("install it with: pip install cupy-rocm-7-0"),
-        rocm_tools.ToolsError("no network"),
+        ToolsError("no network"),
         cache.CacheError("no space left"),
     ],
 )

@@ -5,18 +5,20 @@ import errno
 import pytest
 
 from rocke_cupy import cache
-from rocke_cupy.emulator import hiprtc, rocm_tools
+from rocke_cupy.emulator import hiprtc
+from rocke_cupy.emulator.rocm.tools import VERSIONS, RocmTools, rocm_tools
+from rocke_cupy.emulator.rocm.wheel import ToolsError
 
 SOURCE = 'extern "C" __global__ void fill(float* p) { p[threadIdx.x] = 1; }'
 FLUSH = "-fcuda-flush-denormals-to-zero"
 
 
-@pytest.fixture(params=rocm_tools.VERSIONS)
+@pytest.fixture(params=VERSIONS)
 def rocm(request):
     """A ROCm version, its compiler fetched into the shared cache."""
     try:
-        rocm_tools.rocm_tools(request.param)
-    except rocm_tools.ToolsError as error:
+        rocm_tools(request.param)
+    except ToolsError as error:
         pytest.skip(str(error))
     return request.param
 
@@ -82,7 +84,7 @@ def test_source_options_name_and_version_are_in_the_key(fresh, monkeypatch):
             (folder / file).write_text("x")
 
     def tools(version):
-        return rocm_tools.RocmTools(version, fresh / f"rocm-{version}", fresh, fresh)
+        return RocmTools(version, fresh / f"rocm-{version}", fresh, fresh)
 
     monkeypatch.setattr(hiprtc, "_compile", compile_nothing)
     monkeypatch.setattr(hiprtc, "rocm_tools", tools)

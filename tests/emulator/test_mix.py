@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rocke_cupy.emulator import hiprtc, run
-from rocke_cupy.emulator.mix import KINDS, kind_of, mix_between, vmcnt
+from rocke_cupy.emulator.mix import KINDS, kind_of, mix_between
 
 pytestmark = pytest.mark.network
 
@@ -99,10 +99,3 @@ def test_computed_lds_addresses_are_told():
 def test_the_kind_of_an_instruction(text, kind):
     assert kind in KINDS
     assert kind_of(text) == kind
-
-
-@pytest.mark.parametrize(
-    ("immediate", "expected"), [(0x0F70, 0), (0x0F74, 4), (0xCF7F, 63), (0x4070, 16)]
-)
-def test_the_vmcnt_field_is_put_together(immediate, expected):
-    assert vmcnt(immediate) == expected

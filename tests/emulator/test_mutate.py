@@ -5,7 +5,7 @@ import pytest
 
 from rocke_cupy.emulator import hiprtc, load, run
 from rocke_cupy.emulator.assemble import assemble_kernel
-from rocke_cupy.emulator.mutate import Wait, main, mutate, mutations, survivors
+from rocke_cupy.emulator.mutate import main, mutate, mutations, survivors
 
 # Two waves exchange their halves through LDS.
 SOURCE = """
@@ -27,30 +27,6 @@ def check(code):
     data, out = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
     run(code, "exchange", (1,), (128,), [data, out], threads=1)
     np.testing.assert_array_equal(out, data[::-1])
-
-
-class TestWait:
-    @pytest.mark.parametrize(
-        ("immediate", "wait"),
-        [
-            # facts/gfx950.md A: 0x0f70 | n for vmcnt(n) alone, 0xc07f for lgkmcnt(0) alone.
-            (0x0F74, Wait(vmcnt=4, lgkmcnt=15)),
-            (0x4F71, Wait(vmcnt=17, lgkmcnt=15)),
-            (0xC07F, Wait(vmcnt=63, lgkmcnt=0)),
-            (0x0072, Wait(vmcnt=2, lgkmcnt=0)),
-        ],
-    )
-    def test_encoding(self, immediate, wait):
-        assert Wait.of(immediate) == wait
-        assert wait.immediate == immediate
-
-    def test_looser(self):
-        assert list(Wait(4, 0).looser()) == [
-            Wait(5, 0), Wait(6, 0), Wait(63, 0), Wait(4, 1), Wait(4, 2), Wait(4, 15),
-        ]  # fmt: skip
-        assert list(Wait(63, 0).looser()) == [Wait(63, 1), Wait(63, 2), Wait(63, 15)]
-        assert list(Wait(61, 15).looser()) == [Wait(62, 15), Wait(63, 15)]
-        assert list(Wait(63, 15).looser()) == []
 
 
 @pytest.mark.parametrize(

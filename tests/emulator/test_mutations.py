@@ -14,7 +14,8 @@ from helpers.source_mutations import ADDRESS, SOURCE_MUTATIONS
 
 from rocke_cupy import build_attention_dense
 from rocke_cupy.emulator import EmulationError, hiprtc, load, run
-from rocke_cupy.emulator.mutate import Wait, mutate, mutations
+from rocke_cupy.emulator.mutate import mutate, mutations
+from rocke_cupy.emulator.program.waits import Wait
 
 BY_TITLE = {k.title: k for k in KERNELS}
 ROCM = ("7.0", "7.14")

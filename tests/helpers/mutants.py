@@ -13,8 +13,8 @@ from helpers.problems import DTYPES, Case, visible
 from helpers.source_mutations import FENCE, SOURCE_KINDS, SOURCE_MUTATIONS
 from rocke_cupy import attention_dense_grid, build_attention_dense
 from rocke_cupy.emulator import EmulationError, load, run
-from rocke_cupy.emulator.code_object import CodeObject
 from rocke_cupy.emulator.mutate import mutate, mutations
+from rocke_cupy.emulator.program.code_object import CodeObject
 from rocke_cupy.gpu.launch import element_strides, pack_shape
 from rocke_cupy.rules.masks import check_masks
 from rocke_cupy.tools.block import compiled

@@ -3,7 +3,7 @@
 from helpers import code_objects
 
 from rocke_cupy.emulator import load
-from rocke_cupy.emulator.decode import SGPR
+from rocke_cupy.emulator.core.numbers import SGPR
 
 
 @code_objects.each

@@ -10,7 +10,7 @@ import pytest
 import rocke_cupy
 from rocke_cupy.__main__ import main
 from rocke_cupy.arch import is_virtual
-from rocke_cupy.emulator.virtual_root import ROOT_VARIABLE
+from rocke_cupy.emulator.device import variables
 
 WORDS = ["rocke_cupy", "Python", "NumPy", np.__version__, "CuPy", "device", "cache folder"]
 
@@ -59,9 +59,9 @@ def test_the_version_is_that_of_the_package():
 
 
 def test_a_virtual_device_is_known_by_what_the_emulator_sets(monkeypatch):
-    monkeypatch.delenv(ROOT_VARIABLE, raising=False)
+    monkeypatch.delenv(variables.ROOT, raising=False)
     assert not is_virtual()
-    monkeypatch.setenv(ROOT_VARIABLE, "/somewhere")
+    monkeypatch.setenv(variables.ROOT, "/somewhere")
     assert is_virtual()
 
 

@@ -21,7 +21,7 @@ enum { VCC = 106, M0 = 124, EXEC = 126 };
 /* A NaN in every format that an attention kernel reads: fp32, fp64 and both 16-bit halves. */
 #define POISON 0x7ff97ff9u
 
-/* ---- instruction records; rocke_cupy/emulator/decode.py writes the same layout ---- */
+/* ---- instruction records; ../program/program.py writes the same layout ---- */
 
 enum { OPERAND_NONE, OPERAND_VGPR, OPERAND_SGPR, OPERAND_CONST, OPERAND_AGPR };
 enum { TYPE_INT, TYPE_F32, TYPE_F64, TYPE_F16, TYPE_MASK, TYPE_PAIR_F32, TYPE_PAIR_16 };
@@ -86,7 +86,7 @@ enum {
     FORMAT_SOPP, FORMAT_SOPK, FORMAT_SMEM, FORMAT_DS, FORMAT_BUFFER, FORMAT_GLOBAL, FORMAT_FLAT, FORMAT_SCRATCH
 };
 
-/* One line of a semantics table. `form` is "destinations:sources" in the type names of decode.py. */
+/* One line of a semantics table. `form` is "destinations:sources" in the type names of program/operands.py. */
 typedef struct Op {
     const char *name, *form;
     u8 format, unit;
@@ -196,7 +196,7 @@ struct Group {
 
 enum { SCHEDULE_LOCKSTEP, SCHEDULE_TO_BARRIER, SCHEDULE_RANDOM };
 
-/* Filled in by rocke_cupy/emulator/_core.py. */
+/* Filled in by ../execution/launch.py. */
 typedef struct Launch {
     const Instruction *code;
     const i32 *index_of_word; /* text offset / 4 to record, -1 inside an instruction */
@@ -204,7 +204,7 @@ typedef struct Launch {
     u64 text_words;
     u64 n_code;
     const u64 *buffer_start, *buffer_end;
-    const u64 *buffer_host, *buffer_device; /* added to an address, modulo 2**64: see memory.py */
+    const u64 *buffer_host, *buffer_device; /* added to an address, modulo 2**64: see execution/memory.py */
     const u8 *buffer_writable;
     u64 n_buffers;
     const u32 *workgroups; /* linear ids to run */

@@ -1,5 +1,5 @@
 /* The timing model: what each wave executed is traced, then replayed against the units of one compute unit.
-   docs/timing_model.md says what the numbers mean; rocke_cupy/emulator/timing.py fills in the tables. */
+   docs/timing_model.md says what the numbers mean; ../timing/replay.py fills in the tables. */
 #ifndef ROCKE_TIMING_H
 #define ROCKE_TIMING_H
 

@@ -8,8 +8,8 @@ import json
 import sys
 from pathlib import Path
 
-from rocke_cupy.emulator.code_object import CodeObjectError
 from rocke_cupy.emulator.lint.report import check
+from rocke_cupy.emulator.program.code_object import CodeObjectError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rocke_cupy.emulator.code_object import Kernel
+from rocke_cupy.emulator.core.gfx950 import LANES, LDS_BYTES, VGPRS
 from rocke_cupy.emulator.lint.findings import Finding
 from rocke_cupy.emulator.lint.graph import Graph
 from rocke_cupy.emulator.lint.operands import ACCUMULATION, access_of, is_vector
-from rocke_cupy.emulator.program import Program
+from rocke_cupy.emulator.program import Kernel, Program
 
-_LDS_BYTES = 160 * 1024
-_REGISTERS, _SIMDS, _LANES = 512, 4, 64
+_SIMDS = 4
 _ABI_VERSIONS = {2: "4", 3: "5", 4: "6"}
 _ENTRY_ALIGNMENT = 256
 
@@ -23,7 +22,7 @@ def wrong_descriptors(program: Program, graph: Graph) -> list[Finding]:
     for kernel in program.kernels.values():
         wrong = [
             ("K01", version not in _ABI_VERSIONS, f"its ELF ABI version is {version}"),
-            ("K02", kernel.lds_size > _LDS_BYTES, f"it asks for {kernel.lds_size:,} bytes"),
+            ("K02", kernel.lds_size > LDS_BYTES, f"it asks for {kernel.lds_size:,} bytes"),
             ("K03", *_registers_missing(program, graph, kernel)),
             ("K04", *_too_wide(kernel)),
             ("K05", kernel.preload_length > 0, f"{kernel.preload_length} dwords"),
@@ -66,8 +65,8 @@ def _registers_missing(program: Program, graph: Graph, kernel: Kernel) -> tuple[
 
 def _too_wide(kernel: Kernel) -> tuple[bool, str]:
     """Whether the largest workgroup finds no room in the registers of a compute unit."""
-    waves = -(-kernel.max_workgroup // _LANES)
+    waves = -(-kernel.max_workgroup // LANES)
     of_a_simd = -(-waves // _SIMDS)
-    return of_a_simd * kernel.allocated_vgprs > _REGISTERS, (
-        f"{of_a_simd} waves of {kernel.allocated_vgprs} registers on a SIMD with {_REGISTERS}"
+    return of_a_simd * kernel.allocated_vgprs > VGPRS, (
+        f"{of_a_simd} waves of {kernel.allocated_vgprs} registers on a SIMD with {VGPRS}"
     )

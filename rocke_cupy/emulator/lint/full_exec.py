@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
-from rocke_cupy.emulator import decode
 from rocke_cupy.emulator.lint.findings import Finding, finding_at
 from rocke_cupy.emulator.lint.graph import Graph, fixed_point
 from rocke_cupy.emulator.lint.operands import EXEC, Register, Span, access_of, is_scalar
 from rocke_cupy.emulator.program import Program
+from rocke_cupy.emulator.program.text import split
 
 _Facts = frozenset[frozenset[Span]]
 _ALL, _UNKNOWN, _SAVED, _GIVEN = ("all",), ("unknown",), ("saved",), ("given",)
@@ -76,7 +76,7 @@ def _after(facts: _Facts, text: str) -> _Facts:
     operation = _OPERATION.match(access.mnemonic)
     if operation is None:
         return _without(facts, written)
-    masks = [_mask(word) for word in decode.split(text)[1][1:]]
+    masks = [_mask(word) for word in split(text)[1][1:]]
     (result,) = access.writes[:1]
     if operation["exec"] is None:
         return _assign(facts, result, operation["name"], masks)

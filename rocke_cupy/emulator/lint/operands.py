@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rocke_cupy.emulator import decode
+from rocke_cupy.emulator.program.operands import NAMED_SCALARS
+from rocke_cupy.emulator.program.text import split, without_suffix
 
 Register = int | str
 """A number for v, a and s registers; a name for what has none, such as "vccz"."""
@@ -23,7 +24,7 @@ Kind = Literal["salu", "smem", "valu", "trans", "dot", "mfma", "lds", "vmem"]
 ACCUMULATION = 256
 """Number of a0; v0 is 0."""
 _FILES = {"v": 0, "a": ACCUMULATION, "s": 512}
-_NAMED = {name: (512 + first, width) for name, (first, width) in decode.NAMED_SCALARS.items()}
+_NAMED = {name: (512 + first, width) for name, (first, width) in NAMED_SCALARS.items()}
 
 
 def scalars(name: str) -> Span:
@@ -118,8 +119,8 @@ def access_of(text: str) -> Access:
     text : str
         As LLVM prints it.
     """
-    full, operands, words = decode.split(text)
-    mnemonic = decode.without_suffix(full)
+    full, operands, words = split(text)
+    mnemonic = without_suffix(full)
     modifiers = {name: value for name, _, value in (word.partition(":") for word in words)}
     kind = _kind(mnemonic)
     spans = [_span(operand) for operand in operands]

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from rocke_cupy.emulator import decode
 from rocke_cupy.emulator.assemble import assemble
-from rocke_cupy.emulator.disassemble import disassemble
+from rocke_cupy.emulator.core import numbers
 from rocke_cupy.emulator.lint.operands import EXEC, VCC, access_of, name_of
+from rocke_cupy.emulator.program.decode import decode
+from rocke_cupy.emulator.program.disassemble import disassemble
 
-_FILES = {decode.VGPR: 0, decode.AGPR: 256, decode.SGPR: 512}
+_FILES = {numbers.VGPR: 0, numbers.AGPR: 256, numbers.SGPR: 512}
 
 
 def recorded():
@@ -45,7 +46,7 @@ def test_the_decoder_says_the_same():
     for line in lines():
         if line.text.startswith("s_cmpk"):  # its source stands where results do in the tables
             continue
-        decoded, access = decode.decode(line), access_of(line.text)
+        decoded, access = decode(line), access_of(line.text)
         results, sources = registers(decoded.dst), registers(decoded.src)
         if not results <= names(access.writes) or not sources <= names(access.reads):
             wrong.append((line.text, results, sources))

@@ -1,0 +1,1 @@
+"""The virtual compute unit: written in C, with what Python needs to use it."""

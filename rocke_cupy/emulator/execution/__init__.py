@@ -1,0 +1,1 @@
+"""One launch: what the device is given, the core at work on it, and what is reported."""

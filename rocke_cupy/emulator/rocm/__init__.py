@@ -1,0 +1,1 @@
+"""The real compiler libraries of ROCm: hipRTC, and comgr that disassembles and assembles."""
