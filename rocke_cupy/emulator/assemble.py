@@ -8,6 +8,7 @@ import io
 
 from elftools.elf.elffile import ELFFile
 
+from rocke_cupy.emulator.core.gfx950 import MAX_THREADS
 from rocke_cupy.emulator.program.disassemble import ISA
 from rocke_cupy.emulator.rocm.tools import rocm_tools
 
@@ -102,6 +103,7 @@ def assemble_kernel(
         kernarg_size=8 * pointers,
         vgprs=vgprs,
         accum_offset=offset,
+        max_threads=MAX_THREADS,
         arguments=f"    .args:\n{arguments}" if pointers else "",
     )
     return assemble_code_object(text)
@@ -140,7 +142,7 @@ amdhsa.kernels:
     .kernarg_segment_align: 8
     .group_segment_fixed_size: {lds_size}
     .private_segment_fixed_size: {scratch_size}
-    .max_flat_workgroup_size: 1024
+    .max_flat_workgroup_size: {max_threads}
     .wavefront_size: 64
     .sgpr_count: 96
     .vgpr_count: {vgprs}

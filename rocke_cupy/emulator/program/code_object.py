@@ -15,6 +15,7 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 from elftools.elf.segments import NoteSegment
 
+from rocke_cupy.emulator.core.gfx950 import MAX_THREADS
 from rocke_cupy.emulator.program.source_lines import SourceLines
 
 # The ELF header: machine number, and the architecture in the low byte of e_flags (LLVM's table).
@@ -202,7 +203,7 @@ class CodeObject:
             sgprs=data.get(".sgpr_count", 0),
             vgpr_spills=data.get(".vgpr_spill_count", 0),
             sgpr_spills=data.get(".sgpr_spill_count", 0),
-            max_workgroup=data.get(".max_flat_workgroup_size", 1024),
+            max_workgroup=data.get(".max_flat_workgroup_size", MAX_THREADS),
             arguments=tuple(
                 Argument(a[".value_kind"], a[".offset"], a[".size"], a.get(".name", ""))
                 for a in data.get(".args", ())
