@@ -137,7 +137,7 @@ class Mix:
 
     @property
     def total(self) -> float:
-        """All instructions."""
+        """How many instructions there are of all kinds."""
         return sum(self.kinds.values())
 
 

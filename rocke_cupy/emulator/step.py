@@ -69,7 +69,7 @@ class State:
         return int(self.s[index]) | int(self.s[index + 1]) << 32
 
     def floats(self, register: int) -> np.ndarray:
-        """A vector register as fp32; writing to it writes the register."""
+        """Return a vector register as fp32; writing to it writes the register."""
         return self.v[register].view(np.float32)
 
 

@@ -116,7 +116,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def _processor() -> str:
-    """Text that changes when -march=native would mean something else."""
+    """Return text that changes when -march=native would mean something else."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

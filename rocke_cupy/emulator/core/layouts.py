@@ -97,7 +97,7 @@ class Launch(ctypes.Structure):
 
 
 class Fault(ctypes.Structure):
-    """Why a machine stopped."""
+    """Why a machine stopped; machine.h has the same layout."""
 
     _fields_ = (
         ("kind", _i32),
@@ -113,7 +113,7 @@ class Fault(ctypes.Structure):
 
 
 class RaceRecord(ctypes.Structure):
-    """A collected race."""
+    """A collected race; machine.h has the same layout."""
 
     _fields_ = (
         ("pc", _i32),

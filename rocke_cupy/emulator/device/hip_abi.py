@@ -70,7 +70,7 @@ class LaunchRequest(ctypes.Structure):
 
 
 class MatrixProduct(ctypes.Structure):
-    """C = alpha op(A) op(B) + beta C for column-major matrices, `batch` times."""
+    """The product C = alpha op(A) op(B) + beta C of column-major matrices, `batch` times."""
 
     _fields_ = (("trans_a", c_int32), ("trans_b", c_int32), ("m", c_int32), ("n", c_int32),
                 ("k", c_int32), ("batch", c_int32), ("type_a", c_int32), ("type_b", c_int32),
@@ -82,13 +82,13 @@ class MatrixProduct(ctypes.Structure):
 
 
 class RandomSeed(ctypes.Structure):
-    """Start of a generator's sequence."""
+    """Where a generator's sequence starts."""
 
     _fields_ = (("generator", c_uint64), ("seed", c_uint64), ("offset", c_uint64))
 
 
 class RandomDraw(ctypes.Structure):
-    """Fill `output` with `count` numbers of `bytes` bytes from a generator."""
+    """A request for `count` numbers of `bytes` bytes from a generator, into `output`."""
 
     _fields_ = (("distribution", c_int32), ("bytes", c_int32), ("generator", c_uint64),
                 ("output", c_void_p), ("count", c_size_t), ("mean", c_double),

@@ -10,9 +10,10 @@ _EVERY_SECONDS = {True: 0.5, False: 10.0}  # on a terminal or not
 
 
 class Progress:
-    """Called with the share that is done; quiet unless the kernel takes more than a few seconds.
+    """What is called with the share that is done.
 
-    A context manager: at its end the line that it wrote on a terminal is closed.
+    It is quiet unless the kernel takes more than a few seconds. A context manager: at its end the
+    line that it wrote on a terminal is closed.
     """
 
     def __init__(self, kernel: str) -> None:

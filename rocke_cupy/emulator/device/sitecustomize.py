@@ -35,7 +35,7 @@ def _bypass_memory_pool(cupy: Any) -> None:
 
 
 class _CupyHook:
-    """Finder that does nothing but notice that CuPy gets imported."""
+    """A finder that does nothing but notice that CuPy gets imported."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "cupy":

@@ -58,7 +58,7 @@ class Dispatch:
         shared_mem: int,
         stack_size: int,
     ) -> Dispatch:
-        """Make one of what a caller gives; refuse what a device would refuse."""
+        """Make a launch of what a caller gives, and refuse what a device would refuse."""
         dispatch = cls(
             kernel,
             _three("grid", grid),
@@ -82,22 +82,22 @@ class Dispatch:
 
     @property
     def workgroups(self) -> int:
-        """Workgroups of the grid."""
+        """How many workgroups the grid has."""
         return math.prod(self.grid)
 
     @property
     def threads(self) -> int:
-        """Threads of a workgroup."""
+        """How many threads a workgroup has."""
         return math.prod(self.block)
 
     @property
     def waves(self) -> int:
-        """Waves of a workgroup."""
+        """How many waves a workgroup has."""
         return -(-self.threads // LANES)
 
     @property
     def lds_size(self) -> int:
-        """Bytes of LDS of a workgroup."""
+        """How many bytes of LDS a workgroup has."""
         return self.kernel.lds_size + self.shared_mem
 
     def argument_block(self, kernarg: bytes, pointers: Mapping[str, int]) -> bytes:
@@ -138,7 +138,13 @@ class Dispatch:
         return values
 
     def packet(self, kernarg: int) -> bytes:
-        """The AQL packet that a kernel may read its launch shape from; `kernarg` is an address."""
+        """Return the AQL packet in which a kernel may read its launch shape.
+
+        Parameters
+        ----------
+        kernarg : int
+            The address of the arguments.
+        """
         threads = [g * b for g, b in zip(self.grid, self.block, strict=True)]
         return struct.pack(
             "<HHHHHHIIIIIQQQQ",
@@ -148,7 +154,7 @@ class Dispatch:
     def initial_scalars(
         self, kernarg: np.ndarray, packet: np.ndarray
     ) -> tuple[np.ndarray, list[int]]:
-        """Scalar registers at the start of a wave, and which of them hold the workgroup ids.
+        """Return the scalar registers at the start of a wave, and which hold the workgroup's ids.
 
         Parameters
         ----------
@@ -192,7 +198,7 @@ def _three(name: str, values: Sequence[int]) -> tuple[int, int, int]:
 
 
 def _scratch_bytes(kernel: Kernel, stack_size: int) -> int:
-    """Scratch of a lane: what the compiler counted, or the stack where it could not count.
+    """Return the scratch of a lane: what the compiler counted, or the stack where it could not.
 
     HIP gives a kernel with a dynamic stack at least hipLimitStackSize, but no more than 16 KiB
     (clr, rocvirtual.cpp).

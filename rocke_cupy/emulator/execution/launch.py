@@ -111,7 +111,7 @@ def kernel_of(program: Program, name: str) -> Kernel:
 
 
 def _of_program(program: Program, kernel: Kernel) -> dict[str, int]:
-    """The fields of the core's launch that the code object decides."""
+    """Return the fields of the core's launch that the code object decides."""
     if kernel.float_mode & 0xCC != 0xC0:
         raise EmulationError(
             f"kernel {kernel.name} flushes 16-bit or fp64 denormals, or does not round them to "

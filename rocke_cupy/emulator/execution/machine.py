@@ -43,7 +43,7 @@ class Machine:
         self._core.rocke_destroy(self._handle)
 
     def run(self, progress: Progress | None) -> None:
-        """Work on all threads; this one returns from the core often, so that Ctrl-C is seen."""
+        """Work on all threads. This one returns from the core often, so that Ctrl-C is seen."""
         if not self._core.rocke_work(self._handle, 0, _ALONE):
             return
         others = [
@@ -160,7 +160,7 @@ class Machine:
 
 
 def _what_happened(fault: Fault, program: Program, kernel: Kernel, table: BufferTable) -> str:
-    """The core's sentence, with what only Python knows."""
+    """Return the core's sentence, with what only Python knows."""
     text: str = fault.text.decode()
     kind = FAULTS[fault.kind]
     if kind == "unknown" and text == "not modelled":

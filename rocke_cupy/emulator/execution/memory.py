@@ -84,14 +84,14 @@ class BufferTable:
                 raise ValueError(f"buffers {low.name} and {high.name} overlap")
 
     def _distances(self, places: Iterable[int | None]) -> np.ndarray:
-        """What turns addresses into others, modulo 2**64."""
+        """Return what turns addresses into others, modulo 2**64."""
         pairs = zip(places, self.buffers, strict=True)
         distances = [0 if place is None else place - b.address for place, b in pairs]
         return np.array(distances, np.int64)
 
     @property
     def fields(self) -> dict[str, int]:
-        """The fields of the core's launch that this table fills; the table has to stay alive."""
+        """The fields of the core's launch that this table fills; it has to stay alive."""
         addresses = {name: column.ctypes.data for name, column in self._columns.items()}
         return {**addresses, "n_buffers": len(self.buffers)}
 

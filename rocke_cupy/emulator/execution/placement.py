@@ -72,13 +72,13 @@ class Placement:
         return self._merged[bisect_right(self._starts, host) - 1]
 
     def __getitem__(self, host: int) -> int:
-        """The device address of what lies at an address of the host."""
+        """Return the device's address of what lies at an address of the host."""
         b = self._at(host)
         return self._device[b.address] + host - b.address
 
     @property
     def buffers(self) -> list[Buffer]:
-        """What a kernel may access: at the addresses of the device, and where it lies."""
+        """The memory that a kernel may access, at the device's addresses and where it lies."""
         pairs = [(b, self._device[b.address]) for b in self._merged]
         moved = [replace(b, address=device, host=b.address) for b, device in pairs]
         return [*moved, *(replace(b, device=device) for b, device in pairs)]

@@ -131,22 +131,22 @@ class Report:
 
     @property
     def total(self) -> int:
-        """Instructions executed by all waves."""
+        """How many instructions all waves executed."""
         return int(self.counts.sum())
 
     @property
     def per_wave(self) -> np.ndarray:
-        """Instructions executed by each wave of a workgroup, over all workgroups."""
+        """How many instructions each wave of a workgroup executed, over all workgroups."""
         return self.counts.sum(axis=1)
 
     @property
     def per_instruction(self) -> np.ndarray:
-        """Executions of each instruction of the program."""
+        """How often each instruction of the program was executed."""
         return self.counts.sum(axis=0)
 
     @property
     def instructions(self) -> dict[str, int]:
-        """Executions of each mnemonic, most frequent first."""
+        """How often each mnemonic was executed, most frequent first."""
         totals: dict[str, int] = {}
         executed = self.per_instruction
         for index in np.flatnonzero(executed):

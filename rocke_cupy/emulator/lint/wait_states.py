@@ -179,7 +179,7 @@ def _locks_of_matrix(access: Access) -> Iterator[Lock]:
 
 
 def _locks_of_store(access: Access) -> Iterator[Lock]:
-    """A store of more than 8 bytes reads its data late."""
+    """Yield the lock of a store of more than 8 bytes, which reads its data late."""
     buffer = access.mnemonic.startswith("buffer_")
     data: Span = ()
     if "_store_" in access.mnemonic or "_atomic_" in access.mnemonic:
@@ -233,7 +233,7 @@ def _only(wanted: Callable[[Register], bool], spans: Iterable[Span]) -> Span:
 
 
 def _uses_of_any_vector(access: Access) -> Iterator[Use]:
-    """What holds for matrix instructions too."""
+    """Yield what holds for matrix instructions too."""
     read, written = _only(is_vector, access.reads), _only(is_vector, access.writes)
     if access.kind != "trans":
         yield Use("R07", read)

@@ -87,11 +87,11 @@ class Kernel:
 
     @property
     def explicit_arguments(self) -> list[Argument]:
-        """Those that a launch gives; the runtime adds the others."""
+        """The arguments that a launch gives; the runtime adds the others."""
         return [a for a in self.arguments if not a.kind.startswith("hidden_")]
 
     def takes(self, kind: str) -> bool:
-        """Whether it has an argument of a kind of the metadata, such as "hidden_grid_dims"."""
+        """Say whether it has an argument of a kind of the metadata, such as "hidden_grid_dims"."""
         return any(argument.kind == kind for argument in self.arguments)
 
 
@@ -255,5 +255,5 @@ class CodeObject:
 
     @functools.cached_property
     def source_lines(self) -> SourceLines:
-        """The debug lines."""
+        """The source lines of its code."""
         return SourceLines(self._elf, self.text_address)

@@ -130,7 +130,7 @@ def _address(text: str, kind: str) -> Operand:
 
 
 def _data_and_result(decoded: Decoded, texts: list[str], position: int) -> None:
-    """The result of a load, or the data of a store or atomic, which stands at `position`."""
+    """Read the result of a load, and the data of a store or atomic, which is at `position`."""
     results, sources = parse_form(decoded.op.form)
     returns = bool(results) and (not sources or decoded.flags & RETURN)
     if returns:

@@ -17,7 +17,7 @@ from rocke_cupy.emulator.program.text import without_suffix
 
 @dataclass
 class Decoded:
-    """An instruction as the core takes it. `target` counts words from the next instruction."""
+    """An instruction as the core takes it; `branch` counts words from the next one."""
 
     op: Op
     dst: list[Operand] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Decoded:
 
 @functools.cache
 def parse_form(form: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Destinations and sources of a table's form."""
+    """Return the types of destinations and sources in a table's form."""
     results, sources = form.split(":")
     return tuple(filter(None, results.split(","))), tuple(filter(None, sources.split(",")))
 
@@ -46,7 +46,7 @@ def find_op(mnemonic: str) -> Op:
 
 
 def read_operands(decoded: Decoded, texts: list[str]) -> None:
-    """Read the operands of the op's form in order."""
+    """Read the operands that the op's form names, in its order."""
     results, sources = parse_form(decoded.op.form)
     texts = list(texts)
     for name in results:

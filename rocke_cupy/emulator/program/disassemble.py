@@ -70,7 +70,7 @@ class _Disassembler:
         return found
 
     def _seen(self, k: int, words: tuple[int, ...]) -> tuple[int, str] | None:
-        """Known words, known text: a branch says by distance where it goes."""
+        """Return what the same words gave before: a branch says by distance where it goes."""
         for length in _LENGTHS:
             if found := self._known.get(words[k : k + length]):
                 return found

@@ -28,10 +28,10 @@ class Loaded(Protocol):
         """The kernels by name."""
 
     def symbol_address(self, name: str) -> tuple[int, int]:
-        """Host address and size of a device variable."""
+        """Return the host address and the size of a device variable."""
 
     def program_of(self, kernel: str) -> Program:
-        """The program to launch for a kernel."""
+        """Return the program to launch for a kernel."""
 
 
 class _Whole:
@@ -47,7 +47,7 @@ class _Whole:
 
 
 def _part(code_object: CodeObject, image: np.ndarray, name: str) -> Program:
-    """The program that one kernel of a large code object is."""
+    """Return the program that one kernel of a large code object is."""
     start = code_object.kernels[name].entry
     text = code_object.text[start : start + code_object.symbols[name].size]
     lines = [replace(line, offset=line.offset + start) for line in disassemble(text)]
@@ -73,7 +73,7 @@ class _Large:
 
     @functools.cached_property
     def _whole(self) -> Program:
-        """All of it, for kernels that call functions."""
+        """The program of all code, for kernels that call functions."""
         return Program(self._code_object, image=self._image)
 
     def program_of(self, kernel: str) -> Program:

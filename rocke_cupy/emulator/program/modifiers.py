@@ -90,7 +90,10 @@ def _packed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
 
 
 def _mixed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
-    """op_sel_hi marks fp16 sources, op_sel their half; the core takes abs as NEG_HI."""
+    """Read op_sel_hi, which marks fp16 sources, and op_sel, their half.
+
+    The core takes abs as NEG_HI.
+    """
     half = _bits(values.pop("op_sel", "[0,0,0]"))
     is_fp16 = _bits(values.pop("op_sel_hi", "[0,0,0]"))
     for k, operand in enumerate(decoded.src):
@@ -102,7 +105,7 @@ def _mixed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
 
 
 def _halves(decoded: Decoded, bits: list[int]) -> None:
-    """op_sel of an unpacked 16-bit instruction: the high half of a source, or of the result."""
+    """Read op_sel of an unpacked 16-bit instruction: the high half of a source or the result."""
     results, sources = parse_form(decoded.op.form)
     for k, bit in enumerate(bits[: len(sources)]):
         if bit and not TYPES[sources[k].lstrip("=")].half:

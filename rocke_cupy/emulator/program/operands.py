@@ -145,7 +145,7 @@ def _check_width(text: str, width: int, kind: Type) -> None:
 
 
 def constant(text: str, kind: Type) -> int:
-    """Bits of an inline constant or literal as an operand of some type sees it."""
+    """Return the bits of an inline constant or literal, as an operand of some type sees it."""
     if literal := re.match(r"lit(?:64)?\((.*)\)$", text):  # a literal where an inline one exists
         text = literal[1]
     try:

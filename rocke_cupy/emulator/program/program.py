@@ -44,7 +44,7 @@ class Instruction:
 
     @property
     def mnemonic(self) -> str:
-        """The first word, with its encoding suffix."""
+        """The first word of the text, with its encoding suffix."""
         return self.text.partition(" ")[0]
 
 
@@ -99,11 +99,11 @@ class Program:
 
     @property
     def text_address(self) -> int:
-        """Host address of the code in the loaded image."""
+        """The host's address of the code in the loaded image."""
         return self.image.ctypes.data + self.code_object.text_address
 
     def symbol_address(self, name: str) -> tuple[int, int]:
-        """Host address and size of a device variable.
+        """Return the host's address and the size of a device variable.
 
         Raises
         ------
@@ -114,12 +114,12 @@ class Program:
         return self.image.ctypes.data + symbol.address, symbol.size
 
     def entry(self, kernel: Kernel) -> int:
-        """Index of a kernel's first instruction."""
+        """Return the index of a kernel's first instruction."""
         return int(self.index_of_word[kernel.entry // 4])
 
     @functools.cached_property
     def blocks(self) -> tuple[range, ...]:
-        """Instruction indices of each basic block: nothing branches into or out of its middle."""
+        """The instructions of each basic block, by index: no branch leads into its middle."""
         leaders = {0, *(self.entry(kernel) for kernel in self.kernels.values())}
         for instruction in self.instructions:
             if instruction.mnemonic.startswith(_BRANCHES):
@@ -128,13 +128,13 @@ class Program:
         return tuple(map(range, inside, [*inside[1:], len(self.instructions)]))
 
     def why_unknown(self, index: int) -> str:
-        """Why the instruction at an index cannot be run."""
+        """Say why the instruction at an index cannot be run."""
         if index >= len(self.instructions):
             return f"the program ran past {_END}"
         return self.instructions[index].unknown or "a register past the kernel's allocation"
 
     def label(self, offset: int) -> str:
-        """``symbol+0x...`` of a byte of .text."""
+        """Return ``symbol+0x...`` for a byte of .text."""
         address = offset + self.code_object.text_address
         before = [
             s
@@ -147,7 +147,7 @@ class Program:
         return f"{nearest.name}+{address - nearest.address:#x}"
 
     def describe(self, index: int) -> str:
-        """One line about an instruction: place, text, and source position if known."""
+        """Return a line about an instruction: place, text, and source position if known."""
         if index >= len(self.instructions):
             return _END
         instruction = self.instructions[index]
@@ -157,7 +157,7 @@ class Program:
 
 
 def instruction_records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:
-    """Records of disassembled lines and one more that is never known, for running past the end.
+    """Return the records of disassembled lines, and one more for running past the end.
 
     Also returns why lines are not modelled, by index.
     """
@@ -193,7 +193,7 @@ _RECORDS_KEPT = 1 << 17
 
 
 def _record(line: Line) -> tuple[bytes, int | None]:
-    """Bytes of a line's record, and its branch distance in words if it has one.
+    """Return the bytes of a line's record, and its branch distance in words if it has one.
 
     Kernels repeat themselves, and code objects each other: most lines have been seen before.
     """

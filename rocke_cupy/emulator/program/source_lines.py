@@ -58,7 +58,7 @@ class SourceLines:
         self._rows.sort()
 
     def at(self, offset: int) -> str:
-        """``file:line`` of a byte of .text, or nothing.
+        """Return ``file:line`` for a byte of .text, or nothing.
 
         In code that was inlined from a header of the runtime it is the line that calls it, with
         that of the header behind.
@@ -77,7 +77,7 @@ class SourceLines:
 
 
 def _files(program: Any) -> dict[int, str]:
-    """Paths by the number that lines and calls name them by."""
+    """Return the paths by the numbers that lines and calls give them."""
     # Files and folders are counted from 0 since DWARF 5, from 1 before.
     first = 0 if program["version"] >= 5 else 1
     folders = [folder.decode() for folder in program["include_directory"]]

@@ -24,13 +24,13 @@ class Wait:
 
     @classmethod
     def of(cls, immediate: int) -> Wait:
-        """Decode an immediate."""
+        """Read the counts off an immediate."""
         vmcnt = immediate & 15 | (immediate >> 14 & 3) << 4
         return cls(vmcnt, immediate >> 8 & 15, immediate >> 4 & 7)
 
     @property
     def immediate(self) -> int:
-        """Encode them."""
+        """The immediate that has these counts."""
         low, high = self.vmcnt & 15, self.vmcnt >> 4
         return low | self.expcnt << 4 | self.lgkmcnt << 8 | high << 14
 

@@ -11,6 +11,7 @@ import sys
 
 
 def main() -> int:
+    """Compile what standard input asks for."""
     request = json.load(sys.stdin)
     folder = pathlib.Path(request["folder"])
     library = ctypes.CDLL(request["library"])

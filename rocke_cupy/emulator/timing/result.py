@@ -87,7 +87,7 @@ class Timing:
 
     @property
     def pace(self) -> Pace:
-        """What a workgroup takes, on the mean."""
+        """The pace of a workgroup, on the mean."""
         return self._pace(sum(self.cycles.values()), self.busy, self.stalls, len(self.cycles))
 
     def between(self, longer: Timing, units: float) -> Pace:
