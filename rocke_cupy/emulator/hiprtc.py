@@ -49,7 +49,7 @@ class Compiled:
     log: str
 
 
-def compile(
+def compile(  # noqa: A001 (used as hiprtc.compile)
     source: str, options: Sequence[str] = (), *, rocm: str | None = None, name: str = "kernel.hip"
 ) -> Compiled:
     """Compile HIP source to a gfx950 code object, with the options that CuPy would give.
