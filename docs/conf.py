@@ -3,7 +3,7 @@
 import importlib.metadata
 
 project = "rocke_cupy"
-copyright = "the rocke_cupy developers"
+copyright = "the rocke_cupy developers"  # noqa: A001 (the name that Sphinx asks for)
 version = release = importlib.metadata.version("rocke_cupy")
 
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]

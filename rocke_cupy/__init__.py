@@ -17,7 +17,7 @@ from .kernels.build import KernelBuildError, KernelSource
 from .merge import merge_states
 from .run import run_attention_dense
 from .spec import AttentionDenseSpec
-from .tools.ahead import compile
+from .tools.ahead import compile  # noqa: A004 (public, as numba and re have it)
 from .tools.config import show_config
 from .version import __version__ as __version__
 

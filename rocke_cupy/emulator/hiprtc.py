@@ -151,7 +151,7 @@ def _compile(
 
 
 def _why_it_failed(
-    worker: subprocess.CompletedProcess, log: str, options: tuple[str, ...], tools: RocmTools
+    worker: subprocess.CompletedProcess[str], log: str, options: tuple[str, ...], tools: RocmTools
 ) -> str:
     said = "\n".join(text for text in (log, worker.stderr.strip()) if text)
     if worker.returncode == 0:

@@ -19,7 +19,7 @@ from ..select import select, variants_of_shape
 from .config import last_words
 
 
-def compile(
+def compile(  # noqa: A001 (public, as numba and re have it)
     head_dim: int,
     dtype: Any,
     *,

@@ -11,61 +11,32 @@ pytestmark = pytest.mark.gpu
 SHAPES = {"q": (2, 37, 4, 64), "k": (2, 71, 2, 64), "v": (2, 71, 2, 64), "out": (2, 37, 4, 64)}
 
 
+# The shape of the memory for an array (B, S, H, D), and the view of it that is the array.
+LAYOUTS = {
+    "transposed heads": (lambda b, s, h, d: (b, h, s, d), lambda m: m.transpose(0, 2, 1, 3)),
+    "tokens outermost": (lambda b, s, h, d: (s, b, h, d), lambda m: m.transpose(1, 0, 2, 3)),
+    "slice of a fused array": (lambda b, s, h, d: (b, s, 3, h, d), lambda m: m[:, :, 1]),
+    "columns of wider rows": (lambda b, s, h, d: (b, s, h, d + 32), lambda m: m[..., 16:-16]),
+    "every other token": (lambda b, s, h, d: (b, 2 * s, h, d), lambda m: m[:, ::2]),
+    "heads backwards": (lambda b, s, h, d: (b, s, h, d), lambda m: m[:, :, ::-1]),
+    "batch backwards": (lambda b, s, h, d: (b, s, h, d), lambda m: m[::-1]),
+    "cache longer than its content": (lambda b, s, h, d: (b, s + 99, h, d), lambda m: m[:, :-99]),
+    # The kernel cannot take these as they are.
+    "tokens backwards": (lambda b, s, h, d: (b, s, h, d), lambda m: m[:, ::-1]),
+    "columns apart": (lambda b, s, h, d: (b, s, h, 2 * d), lambda m: m[..., ::2]),
+    "columns backwards": (lambda b, s, h, d: (b, s, h, d), lambda m: m[..., ::-1]),
+    "odd start": (lambda b, s, h, d: (b, s, h, d + 8), lambda m: m[..., 1:-7]),
+    "odd steps": (lambda b, s, h, d: (b, s, h, d + 1), lambda m: m[..., :-1]),
+    "columns before tokens": (lambda b, s, h, d: (b, h, d, s), lambda m: m.transpose(0, 3, 1, 2)),
+}
+
+
 def moved(cp, host, layout):
     """Return the values of ``host`` on the device as a view of another layout."""
-    shape = host.shape
-    if layout == "transposed heads":
-        return cp.asarray(np.ascontiguousarray(host.transpose(0, 2, 1, 3))).transpose(0, 2, 1, 3)
-    if layout == "tokens outermost":
-        return cp.asarray(np.ascontiguousarray(host.transpose(1, 0, 2, 3))).transpose(1, 0, 2, 3)
-    if layout == "slice of a fused array":
-        fused = np.full((*shape[:2], 3, *shape[2:]), np.nan, host.dtype)
-        fused[:, :, 1] = host
-        return cp.asarray(fused)[:, :, 1]
-    if layout == "columns of wider rows":
-        wide = np.full((*shape[:3], 96), np.nan, host.dtype)
-        wide[..., 16:80] = host
-        return cp.asarray(wide)[..., 16:80]
-    if layout == "every other token":
-        sparse = np.full((shape[0], 2 * shape[1], *shape[2:]), np.nan, host.dtype)
-        sparse[:, ::2] = host
-        return cp.asarray(sparse)[:, ::2]
-    if layout == "heads backwards":
-        return cp.asarray(np.ascontiguousarray(host[:, :, ::-1]))[:, :, ::-1]
-    if layout == "batch backwards":
-        return cp.asarray(np.ascontiguousarray(host[::-1]))[::-1]
-    if layout == "cache longer than its content":
-        cache = np.full((shape[0], 200, *shape[2:]), np.nan, host.dtype)
-        cache[:, : shape[1]] = host
-        return cp.asarray(cache)[:, : shape[1]]
-    # The kernel cannot take these as they are.
-    if layout == "tokens backwards":
-        return cp.asarray(np.ascontiguousarray(host[:, ::-1]))[:, ::-1]
-    if layout == "columns apart":
-        apart = np.full((*shape[:3], 2 * shape[3]), np.nan, host.dtype)
-        apart[..., ::2] = host
-        return cp.asarray(apart)[..., ::2]
-    if layout == "columns backwards":
-        return cp.asarray(np.ascontiguousarray(host[..., ::-1]))[..., ::-1]
-    if layout == "odd start":
-        flat = np.full(host.size + 1, np.nan, host.dtype)
-        flat[1:] = host.ravel()
-        return cp.asarray(flat)[1:].reshape(shape)
-    if layout == "odd steps":
-        wide = np.full((*shape[:3], shape[3] + 1), np.nan, host.dtype)
-        wide[..., :-1] = host
-        return cp.asarray(wide)[..., :-1]
-    if layout == "columns before tokens":
-        return cp.asarray(np.ascontiguousarray(host.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
-    raise ValueError(layout)
-
-
-LAYOUTS = [
-    "transposed heads", "tokens outermost", "slice of a fused array", "columns of wider rows",
-    "every other token", "heads backwards", "batch backwards", "cache longer than its content",
-    "tokens backwards", "columns apart", "columns backwards", "odd start", "odd steps",
-    "columns before tokens",
-]  # fmt: skip
+    shape, view = LAYOUTS[layout]
+    memory = np.full(shape(*host.shape), np.nan, host.dtype)
+    view(memory)[...] = host
+    return view(cp.asarray(memory))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
