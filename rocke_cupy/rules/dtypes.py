@@ -51,13 +51,21 @@ def check_dtypes(q: Any, k: Any, v: Any, compute_dtype: Any, *, oracle: bool) ->
 
 
 def void_hint(name: str, dtype: np.dtype) -> str:
-    """Return what to add to a sentence about bfloat16 that came back from a file without a name."""
-    if dtype.kind != "V" or dtype.itemsize != BFLOAT16.itemsize or dtype.names is not None:
+    """Return what to add to a sentence about bfloat16 that came back without its name."""
+    if dtype.kind != "V":
         return ""
-    return (
-        f"; files and array interfaces have no name for bfloat16, {name}.view(ml_dtypes.bfloat16) "
-        "brings it back"
-    )
+    if dtype.itemsize == BFLOAT16.itemsize and dtype.names is None:
+        return (
+            "; files and array interfaces have no name for bfloat16, "
+            f"{name}.view(ml_dtypes.bfloat16) brings it back"
+        )
+    if dtype.itemsize == 0:
+        # CuPy makes this of an array interface that offers two nameless bytes.
+        return (
+            "; if it was bfloat16, array interfaces have no name for that: hand over "
+            ".view(numpy.uint16), and take .view(ml_dtypes.bfloat16) of what arrives"
+        )
+    return ""
 
 
 def _compute_dtype(value: Any) -> np.dtype | None:

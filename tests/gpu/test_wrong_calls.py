@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.wrong_calls import WRONG_CALLS, call_dense, call_packed, zeros
+from helpers.wrong_calls import BF16, WRONG_CALLS, call_dense, call_packed, zeros
 
 import rocke_cupy
 from rocke_cupy.rules.options import Options
@@ -84,6 +84,22 @@ def test_an_equal_value_of_another_class_is_judged_by_itself(name, cp):
         function(*arrays, **{**options, name: right})
         with pytest.raises((TypeError, ValueError), match=f"{name}="):
             function(*arrays, **{**options, name: wrong})
+
+
+class Foreign:
+    """An array of another library, which knows it by its interface."""
+
+    def __init__(self, array):
+        self.array, self.__cuda_array_interface__ = array, array.__cuda_array_interface__
+
+
+def test_bfloat16_that_an_interface_lost_is_told_how_to_travel(cp):
+    x = cp.asarray(np.arange(24).reshape(1, 3, 1, 8).astype(BF16))
+    lost = cp.asarray(Foreign(x))
+    with pytest.raises(TypeError, match=r"hand over \.view\(numpy\.uint16\), and take \.view"):
+        rocke_cupy.attention(lost, lost, lost)
+    arrived = cp.asarray(Foreign(x.view(np.uint16))).view(BF16)
+    assert (rocke_cupy.attention(arrived, arrived, arrived) == rocke_cupy.attention(x, x, x)).all()
 
 
 @pytest.mark.parametrize("name", ["q", "k", "v", "out"])
