@@ -105,6 +105,6 @@ def preloading(body: str) -> bytes:
     return assemble.assemble_code_object(
         text.format(
             name="k", body=body, lds_size=0, scratch_size=0, kernarg_size=8, vgprs=64,
-            accum_offset=64, arguments=arguments,
+            accum_offset=64, arguments=arguments, max_threads=64,
         )
     )  # fmt: skip
