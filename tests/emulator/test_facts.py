@@ -9,7 +9,7 @@ import pytest
 
 from rocke_cupy import arch
 from rocke_cupy.emulator.core import gfx950, layouts, library, numbers
-from rocke_cupy.emulator.device import hip_abi, stand_ins
+from rocke_cupy.emulator.device import hip_abi, stand_ins, variables
 from rocke_cupy.emulator.execution import dispatch
 from rocke_cupy.emulator.program import waits
 from rocke_cupy.emulator.timing import constants
@@ -212,3 +212,12 @@ def test_the_model_has_a_constant_for_each_member():
     )
     members = {name for name, _ in layouts.TimingModel._fields_} - {"copies"}
     assert members <= set(stated)
+
+
+def test_who_cannot_import_the_names_of_the_variables_has_the_same(monkeypatch):
+    script = Path(variables.__file__).with_name("sitecustomize.py").read_text()
+    assert f'os.environ.get("{variables.PACKAGE}")' in script
+    monkeypatch.delenv(variables.ROOT, raising=False)
+    assert not arch.is_virtual()
+    monkeypatch.setenv(variables.ROOT, "/somewhere")
+    assert arch.is_virtual()
