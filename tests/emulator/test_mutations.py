@@ -42,11 +42,13 @@ def source_of(judge):
     return build_attention_dense(judge.kernel.problems[0].spec)
 
 
-def planted(judge, title):
-    """Return what notices a fault of the source, by its title."""
+def planted(judge, title, without=""):
+    """Return what notices a fault of the source, by its title, less another part of the source."""
     (mutation,) = (m for m in SOURCE_MUTATIONS if m.title == title)
     source = source_of(judge)
-    return judge.came_to(mutation.kind, mutation.compiled(source.code, source.options))
+    assert without in source.code
+    code = source.code.replace(without, "") if without else source.code
+    return judge.came_to(mutation.kind, mutation.compiled(code, source.options))
 
 
 class TestNamedFaults:
@@ -75,15 +77,17 @@ class TestNamedFaults:
         assert len(found) >= 16
         assert set(found) <= {"race", "barrier"}
 
+    # The rest behind the last matrix instruction holds the compiler back as well: with it, the
+    # order is the same without the pins.
     @pytest.mark.parametrize(
-        ("title", "by"),
+        ("title", "without", "by"),
         [
-            ("fragments not pinned below their wait", "early"),
-            ("reads of V sunk past the barrier", "race"),
+            ("fragments not pinned below their wait", "rest<mfma_result_states>();", "early"),
+            ("reads of V sunk past the barrier", "", "race"),
         ],
     )
-    def test_a_compiler_fence_removed(self, judge, title, by):
-        assert planted(judge, title) == by
+    def test_a_compiler_fence_removed(self, judge, title, without, by):
+        assert planted(judge, title, without) == by
 
     @pytest.mark.parametrize("title", [m.title for m in SOURCE_MUTATIONS if m.kind == ADDRESS])
     def test_an_lds_address_off_by_one_row(self, judge, title):
