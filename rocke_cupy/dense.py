@@ -6,8 +6,8 @@ import dataclasses
 import functools
 
 from .arch import ARCH, require_supported
-from .gpu.launch import fold_grid
 from .kernels.build import OPTIONS, KernelSource
+from .kernels.grid import fold_grid
 from .kernels.source import translation_unit
 from .kernels.variant import KernelVariant
 from .spec import MAX_NARROW_HEAD_SIZE, WAVE, AttentionDenseSpec

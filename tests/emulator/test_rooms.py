@@ -1,9 +1,9 @@
 """The emulator's rooms: imports go one way, and others use its public names only."""
 
-import ast
 from pathlib import Path
 
 import pytest
+from helpers.imports import imports_of
 
 import rocke_cupy.emulator as emulator
 
@@ -15,18 +15,6 @@ EMULATOR = "rocke_cupy.emulator"
 ROOMS = ["core", "rocm", "options", "program", "timing", "execution", "device", "lint"]
 FRONT = ["assemble", "hiprtc", "mix", "mutate", "step", "__init__", "__main__"]
 PUBLIC = {*emulator.__all__, *FRONT, "device", "lint", "timing", "options"}
-
-
-def imports_of(path):
-    """Yield all that a file imports, by its full name."""
-    package = path.relative_to(PACKAGE.parents[1]).parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        if isinstance(node, ast.ImportFrom):
-            base = package[: len(package) + 1 - node.level] if node.level else ()
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
 def rooms_imported_by(path):

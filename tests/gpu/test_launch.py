@@ -60,18 +60,3 @@ def test_strides_are_in_elements_and_zero_for_axes_that_are_not_stepped_over():
     array = np.zeros((4, 1, 6, 8), np.float16)[::-1, :, ::2]
     assert launch.element_strides(array, (0, 1, 2)) == (-48, 0, 16)
     assert launch.element_strides(array[0], (-1, 1, 0)) == (0, 16, 0)
-
-
-@pytest.mark.parametrize(
-    ("axes", "folded"),
-    [
-        ((3, 4, 5), (3, 4, 5)),
-        ((1, 1, 65_535), (1, 1, 65_535)),
-        ((1, 1, 65_536), (65_536, 1, 1)),
-        ((2, 65_536, 3), (2 * 65_536 * 3, 1, 1)),
-        ((8_388_607, 1, 1), (8_388_607, 1, 1)),
-        ((8_388_608, 1, 1), (4_194_304, 2, 1)),
-    ],
-)
-def test_grids_keep_the_product_within_the_limits(axes, folded):
-    assert launch.fold_grid(*axes) == folded
