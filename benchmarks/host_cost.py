@@ -103,7 +103,8 @@ def bare_launch(q, k, v, out):
     (repeat,) = calls.kept.calls.values()
     launch = repeat.__self__.launch
     arguments = (
-        q, k, v, out, launch.scale, None, None, None, None, launch.shape,
+        q, k, v, out, launch.values["softmax_scale"], None, None, None, None,
+        launch.values["shape"],
     )  # fmt: skip
     spec = rocke_cupy.AttentionDenseSpec(
         *(2, 1024, 1024, 16, 16, 128), causal=True, ragged=True, work_order="xcd",

@@ -129,7 +129,7 @@ struct WideRowBlock {
   }
 
   // Tiles are rounded up to the two slots: one past the end is hidden by the mask. There is a first one: a block that sees no key
-  // is not run. The compiler does not see that all lanes have the same end, and without uniform() it closes the loop by EXEC, while
+  // is not run. The compiler does not see that all lanes have the same end: without uniform() it closes the loop by EXEC, while
   // transposed reads need all lanes. The test stands at the end: at the start it costs ROCm 7.14 hundreds of spills.
   __device__ __forceinline__ void run(int) {
     kv.template request_k<0>();

@@ -1,5 +1,5 @@
-// What the host passes at run time: everything that may differ between two calls of one binary. rocke_cupy/_launch.py packs
-// the same fields in the same order.
+// What the host passes at run time: everything that may differ between two calls of one binary. rocke_cupy/kernels/
+// layouts.py reads these declarations.
 #pragma once
 #include "common/types.h"
 

@@ -1,5 +1,5 @@
 // Rows of a strided array, numbered over three axes: what the copying and merging kernels walk over. The host chooses the
-// order of the axes, so that neighbours in memory are neighbours in number; rocke_cupy/_rows.py packs the same fields.
+// order of the axes, so that neighbours in memory are neighbours in number; rocke_cupy/kernels/rows.py fills these.
 #pragma once
 #include "common/types.h"
 

@@ -28,8 +28,8 @@ struct QueryRows {
 
 // The lane's row as the B operand of Q: columns 16 k + 8 (lane / 32)..+7 of each step, zero past the head dim and for rows that
 // do not exist. A scale of zero or below goes into Q exactly, so that the softmax only meets positive scales, and so does a power
-// of two, so that it meets none below 2**-120 (_launch.split_scale says why). What it takes below the smallest bfloat16 has less
-// than 1e-35 of a score. float16 scores are alike with such scales, and need no power.
+// of two, so that it meets none below 2**-120 (split_scale in rocke_cupy/gpu/launch.py says why). What it takes below the
+// smallest bfloat16 has less than 1e-35 of a score. float16 scores are alike with such scales, and need no power.
 template <class V>
 __device__ __forceinline__ void load_query(vec<Element<V>, 8> (&q)[Tiling<V>::qk_steps], const Arguments& a,
                                            const Sequence& s, QueryRow row, int half) {

@@ -1,4 +1,4 @@
-"""Kernel arguments in their exact C types: the structures of ``kernels_src/common/arguments.h``."""
+"""Kernel arguments in their exact C types, and launches that hold them ready."""
 
 from __future__ import annotations
 
@@ -10,23 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.layouts import structure
 from ..rules.masks import Masks
 
-_STRIDES = np.dtype([("batch", np.int64), ("token", np.int64), ("head", np.int64)], align=True)
-
-SHAPE = np.dtype(
-    [
-        *((name, _STRIDES) for name in ("q", "k", "v", "o")),
-        *((name, np.int64) for name in ("lse_batch", "lse_head", "o_split", "lse_split")),
-        *((name, np.int32) for name in ("batch", "seqlen_q", "seqlen_kv")),
-        *((name, np.int32) for name in ("query_heads", "kv_heads")),
-        *((name, np.int32) for name in ("window_left", "window_right", "top_left")),
-        *((name, np.int32) for name in ("num_splits", "num_workgroups", "total_q")),
-        ("query_exponent", np.int32),
-    ],
-    align=True,
-)
-"""``struct Shape``: everything that may differ between two calls of one binary."""
+_FILE = "common/arguments.h"
+_STRIDES, SHAPE, ARGUMENTS = (structure(_FILE, name) for name in ("Strides", "Shape", "Arguments"))
+"""``struct Shape``: everything that may differ between two calls of one binary but for arrays and
+scale. ``struct Arguments``: all parameters of the forward kernels.
+"""
 
 
 def element_strides(array: Any, axes: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -53,8 +44,8 @@ def split_scale(scale: float) -> tuple[float, int]:
     return math.ldexp(scale, -exponent), exponent
 
 
-_SHAPE_FORMAT = struct.Struct("16q12i")
 _NUMBERS = tuple(name for name in SHAPE.names or () if SHAPE[name] != _STRIDES)
+_SHAPE_FORMAT = struct.Struct("12q" + "".join(SHAPE[name].char for name in _NUMBERS))
 
 
 def pack_shape(
@@ -74,11 +65,25 @@ def pack_shape(
 
 
 class PreparedLaunch:
-    """A launch of the attention kernel whose arguments lie ready in memory, but for the pointers.
+    """A launch of a kernel whose arguments lie ready in memory, but for the pointers.
 
     CuPy converts each argument at each launch, which takes twice as long as the launch itself.
-    Here the values are converted once; a call writes eight addresses and hands the driver the
-    same table of arguments.
+    Here the values are converted once; a call writes the addresses and hands the driver the same
+    table of arguments.
+
+    Parameters
+    ----------
+    function : cupy.cuda.Function
+    grid, block : tuple of int
+    arguments : numpy.dtype
+        The kernel's parameters, in order.
+    **values
+        Those parameters that are no pointers.
+
+    Attributes
+    ----------
+    set_addresses : callable
+        Takes the addresses of the pointers, in order; 0 is one that is not there.
     """
 
     def __init__(
@@ -86,42 +91,35 @@ class PreparedLaunch:
         function: Any,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        scale: float,
-        shape: Any,
+        arguments: np.dtype,
+        **values: Any,
     ) -> None:
         import cupy
 
-        self.function, self.grid, self.block = function, grid, block
-        self.scale, self.shape = np.float32(scale), shape
-        memory = np.zeros(_ARGUMENTS.itemsize, np.uint8)
+        self.function, self.grid, self.block, self.values = function, grid, block, values
+        # The pointers come first, so that one call writes them all.
+        names = [name for name in arguments.names or () if name not in values]
+        names += values
+        layout = np.dtype(
+            [(name, arguments[name]) for name in names] + [("table", np.uint64, len(names))],
+            align=True,
+        )
+        memory = np.zeros(layout.itemsize, np.uint8)
         start = memory.ctypes.data
-        self._memory = memory.data
-        at = {name: start + field[1] for name, field in _ARGUMENTS_FIELDS.items()}
-        pointers = [at["pointers"] + 8 * i for i in range(8)]
-        values = memory.view(_ARGUMENTS)[0]
-        values["scale"], values["shape"] = self.scale, shape
-        values["table"] = [*pointers[:4], at["scale"], *pointers[4:], at["shape"]]
+        at = {name: start + field[1] for name, field in (layout.fields or {}).items()}
+        held = memory.view(layout)[0]
+        for name, value in values.items():
+            held[name] = value
+        held["table"] = [at[name] for name in arguments.names or ()]
+        pointers = len(names) - len(values)
+        self.set_addresses = partial(struct.Struct(f"{pointers}Q").pack_into, memory.data, 0)
         self._table_address = at["table"]
         self._launch = partial(cupy.cuda.driver.launchKernel, function.ptr, *grid, *block, 0)
         self._stream = cupy.cuda.get_current_stream
 
-    def __call__(
-        self, q: int, k: int, v: int, out: int, cu_q: int, cu_kv: int, kv_lens: int, lse: int
-    ) -> None:
-        """Launch on the current stream; the pointers are addresses, 0 for one that is not there.
+    def __call__(self) -> None:
+        """Launch on the current stream with the addresses that were set last.
 
         The driver has copied the arguments when it returns. Not for two threads at once.
         """
-        _write_pointers(self._memory, 0, q, k, v, out, cu_q, cu_kv, kv_lens, lse)
         self._launch(self._stream().ptr, self._table_address, 0)
-
-
-_write_pointers = struct.Struct("8Q").pack_into
-
-_ARGUMENTS = np.dtype(
-    [("pointers", np.uint64, 8), ("table", np.uint64, 10), ("shape", SHAPE), ("scale", np.float32)],
-    align=True,
-)
-"""The argument values of a launch, and the table of their addresses that the driver takes."""
-
-_ARGUMENTS_FIELDS = dict(_ARGUMENTS.fields or {})

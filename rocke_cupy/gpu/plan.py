@@ -17,7 +17,7 @@ from ..rules.arrays import check_overlap
 from ..rules.call import Problem
 from ..rules.shapes import Axes
 from ..spec import AttentionDenseSpec
-from .launch import PreparedLaunch, element_strides, pack_shape, split_scale
+from .launch import ARGUMENTS, PreparedLaunch, element_strides, pack_shape, split_scale
 from .layout import Layout, distances, near
 from .lengths import DeviceLengths
 
@@ -77,7 +77,10 @@ class Plan:
             query_exponent=query_exponent,
         )
         function = build(build_attention_dense(spec), device_id, spec)
-        self.launch = PreparedLaunch(function, grid, attention_dense_block(spec), scale, shape)
+        self.launch = PreparedLaunch(
+            function, grid, attention_dense_block(spec), ARGUMENTS,
+            softmax_scale=np.float32(scale), shape=shape,
+        )  # fmt: skip
 
     def run(
         self,
@@ -106,12 +109,16 @@ class Plan:
             at_lens = at_starts_q = at_starts_k = 0
         else:
             at_lens, at_starts_q, at_starts_k = map(address, lengths)
-        if self.lse_shape is None:
-            self.launch(at_q, at_k, at_v, at_out, at_starts_q, at_starts_k, at_lens, 0)
-            return out
-        lse = self._empty(self.lse_shape, _FLOAT32)
-        self.launch(at_q, at_k, at_v, at_out, at_starts_q, at_starts_k, at_lens, lse.data.ptr)
-        return out, lse
+        lse, at_lse = None, 0
+        if self.lse_shape is not None:
+            lse = self._empty(self.lse_shape, _FLOAT32)
+            at_lse = lse.data.ptr
+        launch = self.launch
+        launch.set_addresses(
+            at_q, at_k, at_v, at_out, at_starts_q, at_starts_k, at_lens, at_lse
+        )  # fmt: skip
+        launch()
+        return out if lse is None else (out, lse)
 
 
 def address(array: Any) -> int:

@@ -87,7 +87,9 @@ class SteppedPlan:
         self, q: Any, k: Any, v: Any, out: Any, lse: Any, lengths: DeviceLengths | None
     ) -> None:
         kv_lens, starts_q, starts_k = lengths or (None, None, None)
-        self._plan.launch(*map(address, (q, k, v, out, starts_q, starts_k, kv_lens, lse)))
+        launch = self._plan.launch
+        launch.set_addresses(*map(address, (q, k, v, out, starts_q, starts_k, kv_lens, lse)))
+        launch()
 
     def _copied_input(self, name: str, array: Any) -> Any:
         if name not in self._before:

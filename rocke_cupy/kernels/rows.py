@@ -14,38 +14,22 @@ import numpy as np
 
 from ..arch import COMPUTE_UNITS
 from ..rules.dtypes import BFLOAT16, FLOAT16
-from ..rules.parts import MAX_PARTS
 from .build import OPTIONS, KernelSource
+from .layouts import structure
 from .source import translation_unit
 
-ROW_STRIDES = np.dtype([("axis", np.int64, 3), ("column", np.int64)], align=True)
-ROW_COUNT = np.dtype([("count", np.int32, 3), ("tile_log2", np.int32)], align=True)
-COPY_SHAPE = np.dtype(
-    [
-        ("from", ROW_STRIDES),
-        ("to", ROW_STRIDES),
-        ("rows", ROW_COUNT),
-        *((name, np.int32) for name in ("from_columns", "to_columns", "rows_first", "reserved")),
-    ],
-    align=True,
-)
-
-MERGE_SHAPE = np.dtype(
-    [
-        *((name, ROW_STRIDES) for name in ("part", "out", "part_lse", "lse")),
-        ("rows", ROW_COUNT),
-        *((name, np.int32) for name in ("part_columns", "out_columns", "parts", "reserved")),
-    ],
-    align=True,
-)
-MERGE_PARTS = np.dtype([("out", np.uint64, MAX_PARTS), ("lse", np.uint64, MAX_PARTS)])
-"""Addresses."""
+ROW_STRIDES = structure("common/rows.h", "RowStrides")
+ROW_COUNT = structure("common/rows.h", "RowCount")
+COPY_SHAPE = structure("convert/pack.hip", "CopyShape")
+MERGE_SHAPE = structure("attention/merge_states.hip", "MergeShape")
+MERGE_PARTS = structure("attention/merge_states.hip", "MergeParts")
+"""This holds the addresses of the results that are merged, and of their LSEs."""
 
 KINDS = {BFLOAT16: 0, FLOAT16: 1, np.dtype(np.float32): 2, np.dtype(np.float64): 3}
 """Element types by the numbers of ``ElementKind``."""
 
 LANES = 256
-"""Of a workgroup."""
+"""A workgroup has so many lanes."""
 
 COLUMNS_PER_LANE = 8
 

@@ -72,6 +72,11 @@ def translation_unit(
     return "\n".join(lines)
 
 
+def inlined_text(file: str) -> str:
+    """Return a file below ``kernels_src`` with the text of all that it includes."""
+    return "\n".join(_inlined(kernels_src() / file, set()))
+
+
 def _inlined(path: Path, seen: set[Path]) -> Iterator[str]:
     """Yield the lines of a file with each quoted include replaced by its text, once.
 

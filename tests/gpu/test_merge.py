@@ -7,7 +7,7 @@ from helpers.gpu import bits
 from helpers.rounding import nearest
 
 from rocke_cupy import attention, merge_states
-from rocke_cupy.kernels.rows import MAX_PARTS
+from rocke_cupy.rules.parts import MAX_PARTS
 
 pytestmark = pytest.mark.gpu
 

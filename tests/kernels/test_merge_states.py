@@ -10,7 +10,8 @@ from helpers.problems import DTYPES
 from helpers.rounding import nearest
 
 from rocke_cupy.emulator import run
-from rocke_cupy.kernels.rows import MAX_PARTS, MERGE_PARTS, merge_kernel, merge_shape
+from rocke_cupy.kernels.rows import MERGE_PARTS, merge_kernel, merge_shape
+from rocke_cupy.rules.parts import MAX_PARTS
 
 PAIRS = code_objects.ROW_PAIRS[merge_kernel]
 
