@@ -19,6 +19,9 @@ from .prepare import AnyPlan, prepare
 _KEPT_CALLS = 4096
 """A decoding loop has a new length, so a new plan, at each step: old ones must not pile up."""
 
+_KEPT_LENGTHS = 64
+"""Longest lengths, and numbers of sequences, that a call on packed sequences has plans for."""
+
 _WINDOW = Options._fields.index("window_size")
 
 Known = Callable[..., Any]
@@ -43,11 +46,8 @@ class _Kept(threading.local):
         self.array, self.device = cupy.ndarray, cupy.cuda.Device
         self.current_device = cupy.cuda.runtime.getDevice
 
-    def enter(self, known: Known) -> None:
-        """Keep how to repeat the call that was looked for last and then checked."""
-        key, _ = self.latest
-        if key is None:
-            return
+    def enter(self, key: Hashable, known: Known) -> None:
+        """Keep how to repeat a call that was checked."""
         if len(self.calls) >= _KEPT_CALLS:
             self.calls.clear()
         self.calls[key] = known
@@ -57,8 +57,10 @@ class _Kept(threading.local):
 kept = _Kept()
 
 
-def repeat(q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, ...]) -> Any:
-    """Carry out a call if an equal one was checked before, else return None.
+def repeat(
+    q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, ...]
+) -> tuple[Hashable, Any]:
+    """Carry out a call if an equal one was checked before: return its key, and the result or None.
 
     It is looked for before anything is checked, so its key holds whatever the checks look at: of
     options the classes too, since True == 1 == 1.0, and a dtype equals all its names. The values
@@ -72,6 +74,12 @@ def repeat(q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, .
         What the caller gave, None if the call carries none.
     options : tuple
         The fields of `Options` that the public function has, unchecked.
+
+    Returns
+    -------
+    key : hashable
+        None for a call that cannot be kept, such as one on NumPy arrays.
+    result : object
     """
     array = kept.array
     # A wrapper around an array has the array's attributes, yet is not one.
@@ -81,11 +89,10 @@ def repeat(q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, .
         or type(v) is not array
         or (out is not None and type(out) is not array)
     ):
-        kept.latest = (None, None)
         if array is None and is_cupy(q):
             kept.remember_cupy()
             return repeat(q, k, v, out, lengths, options)
-        return None
+        return None, None
     memory_q, memory_k, memory_v, window = q.data, k.data, v.data, options[_WINDOW]
     at_q, at_k, at_v = memory_q.ptr, memory_k.ptr, memory_v.ptr
     try:
@@ -104,37 +111,41 @@ def repeat(q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, .
             options,
         )  # fmt: skip
         # A model's layers make equal calls in a row; to compare is half the cost of to hash.
-        if key != kept.latest[0]:
-            kept.latest = (key, kept.calls.get(key))
+        latest = kept.latest
+        if key != latest[0]:
+            latest = kept.latest = (key, kept.calls.get(key))
     # A window without two ends, or an array among the options.
     except (LookupError, TypeError, ValueError):
-        kept.latest = (None, None)
-    known = kept.latest[1]
+        return None, None
+    known = latest[1]
     if known is None:
-        return None
+        return key, None
     if kept.current_device() != memory_q.device_id:
         with kept.device(memory_q.device_id):
-            return known(q, k, v, out, at_q, at_k, at_v, lengths)
-    return known(q, k, v, out, at_q, at_k, at_v, lengths)
+            return key, known(q, k, v, out, at_q, at_k, at_v, lengths)
+    return key, known(q, k, v, out, at_q, at_k, at_v, lengths)
 
 
-def attend(call: Call, options: Options) -> Any:
-    """Carry out a checked call, and keep how to repeat it."""
-    if call.problem.empty:
-        return _empty(call)
+def attend(call: Call, options: Options, key: Hashable) -> Any:
+    """Carry out a checked call on the device of its arrays, and keep how to repeat it."""
+    with kept.device(call.q.device.id):
+        if call.problem.empty:
+            return _empty(call)
+        result, known = _attend(call, options)
+    if key is not None:
+        kept.enter(key, known)
+    return result
+
+
+def _attend(call: Call, options: Options) -> tuple[Any, Known]:
     q, k, v, out = call.q, call.k, call.v, call.out
     at = (q.data.ptr, k.data.ptr, v.data.ptr)
-    known: Known
     if call.problem.varlen:
-        packed = _Varlen(call, options)
-        result = packed.launch(q, k, v, out, *at, call.lengths)
-        known = packed.run
-    else:
-        plan = prepare(call.problem, call.axes, q, k, v, out, return_lse=call.return_lse)
-        result = plan.run(q, k, v, out, *at, on_device(call.lengths))
-        known = _WithKeyLengths(plan, call, options).run if call.lengths.given else plan.run
-    kept.enter(known)
-    return result
+        varlen = _Varlen(call, options)
+        return varlen.launch(q, k, v, out, *at, call.lengths), varlen.run
+    plan = prepare(call.problem, call.axes, q, k, v, out, return_lse=call.return_lse)
+    result = plan.run(q, k, v, out, *at, on_device(call.lengths))
+    return result, _WithKeyLengths(plan, call, options).run if call.lengths.given else plan.run
 
 
 class _WithKeyLengths:
@@ -176,6 +187,8 @@ class _Varlen:
             # The rows past the last sequence are an entry too; see find_sequence in the kernel.
             problem = replace(self._problem, batch=lengths.entries + 1, seqlen_q=rows)
             plan = prepare(problem, self._axes, q, k, v, out, return_lse=self._return_lse)
+            if len(self._plans) >= _KEPT_LENGTHS:
+                self._plans.clear()
             self._plans[lengths.entries, rows] = plan
         on_gpu = on_device(lengths)
         return plan.run(q, k, v, out, at_q, at_k, at_v, on_gpu)

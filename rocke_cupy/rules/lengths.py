@@ -14,7 +14,7 @@ import numpy as np
 
 from .arrays import check_devices, check_library, check_overlap, host_copy, is_array, is_cupy
 from .dtypes import LENGTHS
-from .numbers import whole_number
+from .numbers import shown, whole_number
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,11 @@ def _length_array(name: str, lengths: Any) -> Any:
             f"{name} must be an array or a list of whole numbers, not {type(lengths).__name__}"
         )
     # One by one: NumPy makes floats of a list that mixes its unsigned integers with others.
-    numbers = [whole_number(n, f"{name}={lengths!r} must hold whole numbers") for n in lengths]
+    numbers = [whole_number(n, f"{name}={shown(lengths)} must hold whole numbers") for n in lengths]
     try:
         return np.array(numbers, np.int64)
     except OverflowError:
-        raise ValueError(f"{name}={lengths!r} must hold numbers below 2**63") from None
+        raise ValueError(f"{name}={shown(lengths)} must hold numbers below 2**63") from None
 
 
 def _check_memory(given: Mapping[str, Any], q: Any, out: Any) -> None:
@@ -151,7 +151,7 @@ def _check_key_counts(kv_lens: np.ndarray, seqlen_kv: int) -> None:
 def _max_seqlen(name: str, given: Any) -> int | None:
     if given is None:
         return None
-    length = whole_number(given, f"{name}={given!r} must be a whole number or None")
+    length = whole_number(given, f"{name}={shown(given)} must be a whole number or None")
     if length < 0:
         raise ValueError(f"{name}={length} must not be negative")
     return length

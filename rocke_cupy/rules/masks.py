@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .numbers import check_flags, whole_number
+from .numbers import check_choice, check_flags, shown, whole_number
 
 UNLIMITED = 2**30
 """A window width that reaches past every key: lengths are below it."""
@@ -25,19 +25,15 @@ class Masks:
 def check_masks(causal: Any, window_size: Any, causal_alignment: Any) -> Masks:
     """Return the window that ``causal`` and ``window_size`` make together."""
     check_flags(causal=causal)
-    if causal_alignment not in ALIGNMENTS:
-        raise ValueError(
-            f"causal_alignment={causal_alignment!r} must be one of "
-            f"{', '.join(map(repr, ALIGNMENTS))}"
-        )
+    check_choice("causal_alignment", causal_alignment, ALIGNMENTS)
     left, right = _window_widths(window_size)
     return Masks(left, 0 if causal else right, causal_alignment == "top_left")
 
 
 def _window_widths(window_size: Any) -> list[int]:
     message = (
-        f"window_size={window_size!r} must be a pair (left, right) of whole numbers, each -1 or "
-        "None for no limit"
+        f"window_size={shown(window_size)} must be a pair (left, right) of whole numbers, each -1 "
+        "or None for no limit"
     )
     if not isinstance(window_size, tuple | list):
         raise TypeError(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .masks import UNLIMITED
+from .numbers import check_choice
 
 MAX_HEAD_DIM = 256
 
@@ -31,9 +32,7 @@ VARLEN_AXES = Axes(-1, 0, 1)
 
 def check_layout(layout: Any) -> None:
     """Raise ValueError unless ``layout`` is a known one."""
-    # A list is not hashable, so the dict cannot be asked.
-    if layout not in tuple(DENSE_AXES):
-        raise ValueError(f"layout={layout!r} must be one of {', '.join(map(repr, DENSE_AXES))}")
+    check_choice("layout", layout, tuple(DENSE_AXES))
 
 
 def check_shapes(q: Any, k: Any, v: Any, layout: str | None) -> Axes:

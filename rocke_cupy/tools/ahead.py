@@ -12,7 +12,7 @@ from ..kernels.build import KernelSource, build
 from ..kernels.rows import copy_kernel, merge_kernel
 from ..rules.arrays import cupy_array_type
 from ..rules.call import Problem, check_dense
-from ..rules.numbers import check_flags, whole_number
+from ..rules.numbers import check_flags, shown, whole_number
 from ..rules.options import Options
 from ..rules.shapes import check_head_dim
 from ..select import select, variants_of_shape
@@ -101,7 +101,7 @@ def _problem(
     head_dim: Any, dtype: Any, causal: Any, window_size: Any, varlen: Any, compute_dtype: Any
 ) -> Problem:
     check_flags(varlen=varlen)
-    message = f"head_dim={head_dim!r} must be a whole number, not negative"
+    message = f"head_dim={shown(head_dim)} must be a whole number, not negative"
     columns = whole_number(head_dim, message)
     if columns < 0:
         raise ValueError(message)

@@ -242,6 +242,33 @@ def test_old_plans_do_not_pile_up(cp, qkv, monkeypatch):
         assert len(calls.kept.calls) <= 5
 
 
+def test_plans_of_packed_sequences_do_not_pile_up(cp, monkeypatch):
+    monkeypatch.setattr(calls, "_KEPT_LENGTHS", 3)
+    calls.kept.calls.clear()
+    q = cp.zeros((20, 1, 64), np.float16)
+    for n in range(1, 20):
+        rocke_cupy.attention_varlen(q, q, q, [0, n], [0, n])
+    (known,) = calls.kept.calls.values()
+    assert len(known.__self__._plans) <= 3
+
+
+def test_a_call_within_a_call_is_kept_under_its_own_key(cp, qkv, monkeypatch):
+    q, k, v = qkv
+    alone = bits(rocke_cupy.attention(q[:, :3], k[:, :5], v[:, :5]), cp)
+    calls.kept.calls.clear()
+    prepare = calls.prepare
+
+    def interrupted(*given, **named):
+        monkeypatch.setattr(calls, "prepare", prepare)
+        rocke_cupy.attention(q[:, :3], k[:, :5], v[:, :5])  # as a signal's handler may
+        return prepare(*given, **named)
+
+    monkeypatch.setattr(calls, "prepare", interrupted)
+    rocke_cupy.attention(q, k, v)
+    again = rocke_cupy.attention(q[:, :3], k[:, :5], v[:, :5])
+    np.testing.assert_array_equal(bits(again, cp), alone)
+
+
 def test_a_call_with_one_argument_changed_differs(cp, qkv):
     changes = [
         dict(), dict(causal=True), dict(softmax_scale=0.3), dict(window_size=(9, 9)),

@@ -16,6 +16,18 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 MASKED_LENGTHS = np.ma.masked_array(np.array([7, 7], "i4"), [False, True])
 
 
+class Numberlike:
+    """An object with a number, which may change while the object stays the same."""
+
+    dtype, shape = np.dtype(np.float32), ()
+
+    def __float__(self):
+        return 0.125
+
+    def __index__(self):
+        return 3
+
+
 @dataclass(frozen=True)
 class WrongCall:
     """A call, the error that it must raise and what the message must say."""
@@ -43,7 +55,8 @@ def call_dense(changes, put):
     arguments = dict(q=zeros(2, 5, 4, 16), k=zeros(2, 7, 2, 16), v=zeros(2, 7, 2, 16))
     arguments.update(changes)
     moved = {
-        key: put(value) if type(value) is np.ndarray else value for key, value in arguments.items()
+        key: put(value) if type(value) is np.ndarray and value.dtype.kind != "U" else value
+        for key, value in arguments.items()
     }
     return rocke_cupy.attention(moved.pop("q"), moved.pop("k"), moved.pop("v"), **moved)
 
@@ -291,6 +304,37 @@ WRONG_CALLS = [
         r"softmax_scale=.*True.* must be a real number",
         softmax_scale=np.array(True),
     ),
+    dense(
+        "scale an object that has a number",
+        TypeError,
+        "softmax_scale=.*Numberlike.* must be a real number or None, not Numberlike",
+        softmax_scale=Numberlike(),
+    ),
+    dense(
+        "scale a span of time",
+        TypeError,
+        "softmax_scale=.*timedelta64.* must be a real number",
+        softmax_scale=np.timedelta64(1, "s"),
+    ),
+    dense(
+        "scale too long to print",
+        ValueError,
+        r"softmax_scale=\(a number too long to print\) must be finite",
+        softmax_scale=10**5000,
+    ),
+    dense(
+        "window an object that has a number",
+        TypeError,
+        r"window_size=\(.*Numberlike.*, 0\) must be a pair",
+        window_size=(Numberlike(), 0),
+    ),
+    dense(
+        "alignment an array",
+        ValueError,
+        "causal_alignment=array.*top_left.* must be one of",
+        causal_alignment=np.array("top_left"),
+    ),
+    dense("layout a list", ValueError, r"layout=\['bshd'\] must be one of", layout=["bshd"]),
     dense("scale True", TypeError, "softmax_scale=True must be a real number", softmax_scale=True),
     # Masks
     dense("causal text", TypeError, "causal='yes' must be True or False", causal="yes"),
