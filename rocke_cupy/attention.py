@@ -121,12 +121,12 @@ def attention(
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
         layout,
     )  # fmt: skip
-    key, result = calls.repeat(q, k, v, out, kv_lens, options)
-    if result is not None:
+    result = calls.repeat(q, k, v, out, kv_lens, options)
+    if result.__class__ is not calls.Unknown:
         return result
     given = Options(*options)
     call = check_dense(q, k, v, out, kv_lens, given)
-    return calls.attend(call, given, key) if call.on_gpu else reference.attend(call)
+    return calls.attend(call, given, result.key) if call.on_gpu else reference.attend(call)
 
 
 # fmt: off
@@ -212,9 +212,9 @@ def attention_varlen(
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
         None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
-    key, result = calls.repeat(q, k, v, out, (cu_seqlens_q, cu_seqlens_k), options)
-    if result is not None:
+    result = calls.repeat(q, k, v, out, (cu_seqlens_q, cu_seqlens_k), options)
+    if result.__class__ is not calls.Unknown:
         return result
     given = Options(*options)
     call = check_varlen(q, k, v, out, cu_seqlens_q, cu_seqlens_k, given)
-    return calls.attend(call, given, key) if call.on_gpu else reference.attend(call)
+    return calls.attend(call, given, result.key) if call.on_gpu else reference.attend(call)

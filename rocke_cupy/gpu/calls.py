@@ -57,10 +57,23 @@ class _Kept(threading.local):
 kept = _Kept()
 
 
-def repeat(
-    q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, ...]
-) -> tuple[Hashable, Any]:
-    """Carry out a call if an equal one was checked before: return its key, and the result or None.
+class Unknown:
+    """Stands for the result of a call of which no equal one was checked.
+
+    Parameters
+    ----------
+    key : hashable
+        What to keep the call under; None if it cannot be kept, as one on NumPy arrays.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+
+
+def repeat(q: Any, k: Any, v: Any, out: Any, lengths: Any, options: tuple[Any, ...]) -> Any:
+    """Carry out a call if an equal one was checked before, else return an `Unknown`.
 
     It is looked for before anything is checked, so its key holds whatever the checks look at: of
     options the classes too, since True == 1 == 1.0, and a dtype equals all its names. The values
@@ -74,12 +87,6 @@ def repeat(
         What the caller gave, None if the call carries none.
     options : tuple
         The fields of `Options` that the public function has, unchecked.
-
-    Returns
-    -------
-    key : hashable
-        None for a call that cannot be kept, such as one on NumPy arrays.
-    result : object
     """
     array = kept.array
     # A wrapper around an array has the array's attributes, yet is not one.
@@ -92,7 +99,7 @@ def repeat(
         if array is None and is_cupy(q):
             kept.remember_cupy()
             return repeat(q, k, v, out, lengths, options)
-        return None, None
+        return Unknown(None)
     memory_q, memory_k, memory_v, window = q.data, k.data, v.data, options[_WINDOW]
     at_q, at_k, at_v = memory_q.ptr, memory_k.ptr, memory_v.ptr
     try:
@@ -116,14 +123,14 @@ def repeat(
             latest = kept.latest = (key, kept.calls.get(key))
     # A window without two ends, or an array among the options.
     except (LookupError, TypeError, ValueError):
-        return None, None
+        return Unknown(None)
     known = latest[1]
     if known is None:
-        return key, None
+        return Unknown(key)
     if kept.current_device() != memory_q.device_id:
         with kept.device(memory_q.device_id):
-            return key, known(q, k, v, out, at_q, at_k, at_v, lengths)
-    return key, known(q, k, v, out, at_q, at_k, at_v, lengths)
+            return known(q, k, v, out, at_q, at_k, at_v, lengths)
+    return known(q, k, v, out, at_q, at_k, at_v, lengths)
 
 
 def attend(call: Call, options: Options, key: Hashable) -> Any:

@@ -81,6 +81,7 @@ class Plan:
             function, grid, attention_dense_block(spec), ARGUMENTS,
             softmax_scale=np.float32(scale), shape=shape,
         )  # fmt: skip
+        self._set_addresses = self.launch.set_addresses
 
     def run(
         self,
@@ -113,11 +114,10 @@ class Plan:
         if self.lse_shape is not None:
             lse = self._empty(self.lse_shape, _FLOAT32)
             at_lse = lse.data.ptr
-        launch = self.launch
-        launch.set_addresses(
+        self._set_addresses(
             at_q, at_k, at_v, at_out, at_starts_q, at_starts_k, at_lens, at_lse
         )  # fmt: skip
-        launch()
+        self.launch()
         return out if lse is None else (out, lse)
 
 
