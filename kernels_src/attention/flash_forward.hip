@@ -13,7 +13,7 @@ template <class V>
 struct RowBlock {
   using T = Tiling<V>;
   using Kv = KvPipeline<V>;
-  using Softmax = OnlineSoftmax<V>;
+  using Softmax = OnlineSoftmax<V, OperandAnchor, T::key_tiles>;
 
   Kv kv;
   Softmax softmax;
@@ -43,7 +43,7 @@ struct RowBlock {
     static_for<0, mfmas>([&](auto i) {
       using S = Share<i, mfmas>;
       constexpr int n = i / T::qk_steps, k = i % T::qk_steps;
-      scores[parity][n] = mfma_32x32x16(kv.fragment[i], q[k], k == 0 ? softmax.minus_anchor : scores[parity][n]);
+      scores[parity][n] = mfma_32x32x16(kv.fragment[i], q[k], k == 0 ? softmax.anchor.negative : scores[parity][n]);
       if constexpr (with_softmax) {
         softmax.template exponentiate<S::first, S::end>(scores[1 - parity][1]);
         softmax.template pack<S::block, S::first_pair, S::end_pair>(scores[1 - parity][S::block]);

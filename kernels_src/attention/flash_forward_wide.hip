@@ -11,44 +11,11 @@
 
 namespace rocke {
 
-// The anchor of one tile is the anchor of all that was accumulated, and there is one copy of it in a register.
-template <class V>
-struct SingleAnchorSoftmax : OnlineSoftmax<V> {
-  float anchor;  // negative, as OnlineSoftmax has it
-
-  __device__ explicit SingleAnchorSoftmax(float softmax_scale) : OnlineSoftmax<V>(softmax_scale), anchor(0.f) {}
-
-  template <int blocks>
-  __device__ __forceinline__ void move_anchor(f32x16& scores, f32x16 (&o)[blocks]) {
-    float top = scores[0];
-#pragma unroll
-    for (int r = 1; r < 15; r += 2) top = max3(top, scores[r], scores[r + 1]);
-    top = max2(top, scores[15]);
-    if (__builtin_expect(any_lane(!(top <= this->limit)), false)) {
-      const f32x2 halves = both_halves(top);
-      top = max2(halves[0], halves[1]);
-      const bool first = this->limit == -infinity, moves = top > (first ? -infinity : this->limit);
-      const float rise = moves ? top : 0.f, moved = anchor - rise, shift = anchor - moved;
-      anchor = moved;
-      scores -= this->drop(rise, shift);
-      const float shrink = first ? 1.f : exp2_raw(-shift * this->c[0]);
-      this->sum[0] *= shrink;
-      this->sum[1] *= shrink;
-      static_for<0, blocks>([&](auto d) { o[d] *= shrink; });
-      this->limit = moves ? this->lazy_limit() : this->limit;
-    }
-  }
-  // Nothing of the probabilities of 32 keys is left to compute after this point.
-  __device__ __forceinline__ void settle() {
-    static_for<0, 2>([&](auto i) { this->sum[i] = opaque(this->sum[i]), this->p[i] = opaque(this->p[i]); });
-  }
-};
-
 template <class V>
 struct WideRowBlock {
   using T = Tiling<V>;
   using Fragment = vec<Element<V>, 8>;
-  using Softmax = SingleAnchorSoftmax<V>;
+  using Softmax = OnlineSoftmax<V, ValueAnchor, 1>;
   static constexpr int ahead = T::d_tiles > 6 ? 3 : 4;  // fragments on their way or in use, as registers allow
   static_assert(V::head_dim > 128 && V::block_n == keys_per_tile, "128 columns and less have a faster kernel");
 
@@ -75,11 +42,9 @@ struct WideRowBlock {
   // S = K Q^T - anchor for 32 keys.
   template <int slot, int n>
   __device__ __forceinline__ f32x16 multiply_qk() {
-    f32x16 scores(opaque(softmax.anchor));
+    f32x16 scores(opaque(softmax.anchor.negative));
     stream<T::qk_steps, 1>(
-        [&](auto k) {
-          return lds_read_b128<slot * T::k_slot_bytes + k_fragment_offset(n, k), Element<V>>(kv.k_lane);
-        },
+        [&](auto k) { return kv.template read_k_fragment<slot, n, k>(); },
         [&](auto k, Fragment key) { scores = mfma_32x32x16(key, q[k], scores); });
     return scores;
   }
@@ -87,13 +52,11 @@ struct WideRowBlock {
   // O += P V for 32 keys.
   template <int slot, int n>
   __device__ __forceinline__ void multiply_pv() {
-    constexpr int steps = T::pv_steps / T::key_tiles, base = slot * T::v_slot_bytes;
+    constexpr int steps = T::pv_steps / T::key_tiles;
     stream<steps * T::d_tiles, 2>(
         [&](auto i) {
           constexpr int kk = n * steps + i / T::d_tiles, d = i % T::d_tiles;
-          const auto low = lds_read_transposed<base + v_fragment_offset(d, kk, 0), Element<V>>(kv.v_lane);
-          const auto high = lds_read_transposed<base + v_fragment_offset(d, kk, 1), Element<V>>(kv.v_lane);
-          return Fragment(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7));
+          return kv.template read_v_fragment<slot, kk, d>();
         },
         [&](auto i, Fragment value) {
           constexpr int kk = i / T::d_tiles, d = i % T::d_tiles;
@@ -107,7 +70,7 @@ struct WideRowBlock {
     if (key >= keys.masked_from) mask.hide_after_last(scores, key + n * 32);
     if constexpr (V::left_bound)
       if (key < keys.unmasked_from) mask.hide_before_first(scores, key + n * 32);
-    softmax.move_anchor(scores[0], o);
+    softmax.move_anchor(scores, o);
     softmax.scale(scores[0]);
     softmax.exponentiate(scores[0]);
     softmax.add(scores[0]);
@@ -122,7 +85,7 @@ struct WideRowBlock {
   __device__ __forceinline__ void step(int key) {
     kv.template wait_requests<0>();
     barrier();
-    kv.wave = opaque_scalar(kv.wave);  // LDS addresses are sums made here: 16 of them, kept, would fill the scalar registers
+    kv.forget_addresses();
     kv.template request_k<slot + 1>();
     kv.template request_v<slot + 1>();
     static_for<0, T::key_tiles>([&](auto n) { block_of_keys<slot, n>(key); });
@@ -145,7 +108,6 @@ struct WideRowBlock {
       kv.template wait_requests<0>();
       barrier();
     }
-    softmax.OnlineSoftmax<V>::minus_anchor = softmax.anchor;
   }
 };
 

@@ -18,9 +18,9 @@ __device__ __forceinline__ float largest_magnitude(const f32x16 (&o)[blocks]) {
   return top;
 }
 
-template <class V>
+template <class V, class Softmax>
 __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s, const WorkItem& item, QueryRow row, int half,
-                                           f32x16 (&o)[Tiling<V>::d_tiles], const OnlineSoftmax<V>& softmax) {
+                                           f32x16 (&o)[Tiling<V>::d_tiles], const Softmax& softmax) {
   using Out = typename Choose<V::float32_out, float, Element<V>>::type;
   float row_sum = softmax.row_sum();
   if (!row.exists) return;
@@ -62,14 +62,14 @@ __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s
 }
 
 // Rows of packed arrays that belong to no sequence, from `first_row` on in steps of `step`: 0, and an LSE of -inf.
-template <class V>
+template <class V, class Softmax>
 __device__ __forceinline__ void clear_rows(const Arguments& a, const Sequence& s, const WorkItem& item, const QueryRows<V>& rows,
                                            int first_row, int step, int wave, int lane) {
   f32x16 zero[Tiling<V>::d_tiles];
   for (auto& block : zero) block = 0.f;
   for (int row = first_row; row < rows.count(); row += step)
     store_rows<V>(a, s, item, rows[row + wave * rows_per_wave + lane % 32], lane / 32, zero,
-                  OnlineSoftmax<V>(a.softmax_scale));
+                  Softmax(a.softmax_scale));
 }
 
 }  // namespace rocke

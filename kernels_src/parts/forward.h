@@ -18,12 +18,14 @@ namespace rocke {
 
 template <class V, template <class> class Block>
 __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item, int wave) {
+  using Softmax = typename Block<V>::Softmax;
   const int lane = lane_id();
   const Sequence sequence = find_sequence<V>(a, item.batch);
   const QueryRows<V> rows(a.shape, sequence, item);
   const int block_row = item.query_block * rows_per_block;
   if (V::varlen && item.batch == a.shape.batch - 1) {
-    clear_rows<V>(a, sequence, item, rows, block_row, count_work<V>(a.shape).query_blocks * rows_per_block, wave, lane);
+    const int step = count_work<V>(a.shape).query_blocks * rows_per_block;
+    clear_rows<V, Softmax>(a, sequence, item, rows, block_row, step, wave, lane);
     return;
   }
   if (block_row >= rows.count()) return;
@@ -31,7 +33,7 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
   const int wave_row = block_row + wave * rows_per_wave;
   const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
   const int kv_head = V::pack_gqa ? item.head : item.head / (a.shape.query_heads / a.shape.kv_heads);
-  Block<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), typename Block<V>::Softmax(a.softmax_scale),
+  Block<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), Softmax(a.softmax_scale),
                  Mask<V>(a.shape, sequence, rows.token(wave_row + lane % 32), lane / 32), keys};
   if (keys.first < keys.end) {
     load_query<V>(block.q, a, sequence, rows[wave_row + lane % 32], lane / 32);

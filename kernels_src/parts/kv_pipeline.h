@@ -109,20 +109,36 @@ struct KvPipeline {
     v.template request_tile<v_line_bytes, slot % 2>(v_ring<ring * T::v_slot_bytes>() + slot % ring * T::v_slot_bytes, wave);
   }
 
+  // The addresses of requests in LDS are sums with the wave's number. They are formed anew after this: kept over a loop, 16 of
+  // them would fill the scalar registers.
+  __device__ __forceinline__ void forget_addresses() { wave = opaque_scalar(wave); }
+
+  // One fragment: of key block n and k-step k, in one read; of key step kk and column block d, in two.
+  template <int slot, int n, int k>
+  __device__ __forceinline__ Fragment read_k_fragment() const {
+    return lds_read_b128<slot % ring * T::k_slot_bytes + k_fragment_offset(n, k), Element<V>>(k_lane);
+  }
+  template <int slot, int kk, int d>
+  __device__ __forceinline__ Fragment read_v_fragment() const {
+    constexpr int base = slot % ring * T::v_slot_bytes;
+    const auto low = lds_read_transposed<base + v_fragment_offset(d, kk, 0), Element<V>>(v_lane);
+    const auto high = lds_read_transposed<base + v_fragment_offset(d, kk, 1), Element<V>>(v_lane);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+  }
+
+  // All of a tile's K, and fragments of its V.
   template <int slot>
   __device__ __forceinline__ void read_k() {
     static_for<0, k_fragments>([&](auto i) {
       constexpr int n = i / T::qk_steps, k = i % T::qk_steps;
-      fragment[i] = lds_read_b128<slot % ring * T::k_slot_bytes + k_fragment_offset(n, k), Element<V>>(k_lane);
+      fragment[i] = read_k_fragment<slot, n, k>();
     });
   }
   template <int slot, int first, int end>
   __device__ __forceinline__ void read_v() {
     static_for<first, end>([&](auto i) {
-      constexpr int kk = i / T::d_tiles, d = i % T::d_tiles, base = slot % ring * T::v_slot_bytes;
-      const auto low = lds_read_transposed<base + v_fragment_offset(d, kk, 0), Element<V>>(v_lane);
-      const auto high = lds_read_transposed<base + v_fragment_offset(d, kk, 1), Element<V>>(v_lane);
-      fragment[i] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+      constexpr int kk = i / T::d_tiles, d = i % T::d_tiles;
+      fragment[i] = read_v_fragment<slot, kk, d>();
     });
   }
 

@@ -1,14 +1,13 @@
 // The running softmax of a row, without its division.
 //
 // Scores stay in the units of q.k; the scale enters once, as the factor c = |softmax_scale| log2(e) of (score - anchor): never
-// as score * c - anchor * c, which loses all digits when the scores are large. The anchor is the running maximum, or a little
-// below it (lazy rescale). Its negative is the C operand of the first MFMA of each block of scores, so that the subtraction
-// costs no instruction.
+// as score * c - anchor * c, which loses all digits when the scores are large.
 #pragma once
 #include "common/math.h"
 #include "common/static_for.h"
 #include "isa/float.h"
 #include "isa/lane.h"
+#include "parts/anchor.h"
 #include "tile/kv_layout.h"
 
 namespace rocke {
@@ -27,19 +26,38 @@ __device__ __forceinline__ float maximum(const f32x16 (&scores)[2]) {
   return max2(max3(low, top[2], top[3]), high);
 }
 
-template <class V>
+// Of a block of 32 keys alone.
+__device__ __forceinline__ float maximum(const f32x16 (&scores)[1]) {
+  float top = scores[0][0];
+  static_for<0, 7>([&](auto i) {
+    constexpr int r = 2 * i + 1;
+    top = max3(top, scores[0][r], scores[0][r + 1]);
+  });
+  return max2(top, scores[0][15]);
+}
+
+// Anchor: one of parts/anchor.h. blocks: of 32 keys, which a step of the loop takes together.
+template <class V, class Anchor, int blocks>
 struct OnlineSoftmax {
-  f32x2 c;               // the factor twice, in a pair of scalar registers as packed instructions take it
-  f32x16 minus_anchor;   // 16 copies: an MFMA operand
-  float limit;           // how far a score may be above the anchor; -inf until the row has seen a key, NaN: see move_anchor
-  float shrink;          // what the output still has to be multiplied by, for the last move of the anchor
-  f32x2 sum[2];          // of the probabilities of the lane's half, in four parts
-  vec<Element<V>, 8> p[Tiling<V>::pv_steps];  // probabilities of the previous tile, the B operand of P V
+  f32x2 c;        // the factor twice, in a pair of scalar registers as packed instructions take it
+  Anchor anchor;
+  // How far a score may be above the anchor before it moves. A row is in one of three states, told apart by one comparison,
+  // score <= limit, which the loop votes on:
+  //
+  //   limit         the row                          what the next tile does
+  //   -infinity     has seen no key                  any score sets the anchor
+  //   a number      has seen keys                    a score above the limit moves the anchor
+  //   NaN           moved its anchor a tile before   comes to the rare path whatever its scores are, where the output shrinks
+  //
+  // The third only exists if the output lags: one vote and one branch a tile, and no state beside it.
+  float limit;
+  f32x2 sum[2];                           // of the probabilities of the lane's half, in four parts
+  vec<Element<V>, 8> p[2 * blocks];       // probabilities of the last step, the B operand of P V
 
   __device__ explicit OnlineSoftmax(float softmax_scale)
       : c(opaque_scalar(
             f32x2(uniform(softmax_scale == 0 ? 1.f : min(__builtin_fabsf(softmax_scale) * log2_e, float32_max))))),
-        minus_anchor(0.f), limit(-infinity), shrink(1.f), sum{0.f, 0.f} {}
+        limit(-infinity), sum{0.f, 0.f} {}
 
   // In units of q.k: 2**8 keeps a probability exact in fp32 and finite in fp16. Zero makes the anchor the maximum itself.
   __device__ float lazy_limit() const { return V::lazy_rescale ? 8.f / c[0] : 0.f; }
@@ -54,35 +72,35 @@ struct OnlineSoftmax {
   }
 
   // Moves the anchors of rows with a score above their limit; scores are relative to the anchor before and after.
-  //
-  // The output lags one tile behind: it must not shrink before the product of the previous tile, which has the old anchor, is
-  // added. So a move leaves `shrink` behind and a limit of NaN, which no score is below: the next tile comes here in any case,
-  // and there the output shrinks. One vote and one branch a tile, and no state beside it.
-  template <int blocks>
-  __device__ __forceinline__ void move_anchor(f32x16 (&scores)[2], f32x16 (&o)[blocks]) {
+  template <int d_tiles>
+  __device__ __forceinline__ void move_anchor(f32x16 (&scores)[blocks], f32x16 (&o)[d_tiles]) {
     float top = maximum(scores);
     if (__builtin_expect(any_lane(!(top <= limit)), false)) {
-      shrink_output(o);
+      if constexpr (Anchor::output_lags) shrink_output(o);
       const f32x2 halves = both_halves(top);
       top = max2(halves[0], halves[1]);
-      const bool first = limit == -infinity, moves = top > (first ? -infinity : lazy_limit());
-      const float rise = moves ? top : 0.f;
-      const float new_minus_anchor = minus_anchor[0] - rise, shift = minus_anchor[0] - new_minus_anchor;
-      minus_anchor = opaque(f32x16(new_minus_anchor));  // a block of registers, not a value to be spread at each use
+      const bool first = limit == -infinity, moves = top > (first ? -infinity : Anchor::output_lags ? lazy_limit() : limit);
+      const float rise = moves ? top : 0.f, before = anchor.value(), moved = before - rise, shift = before - moved;
+      anchor.set(moved);
       const float lost = drop(rise, shift);
-      scores[0] -= lost;
-      scores[1] -= lost;
-      shrink = first ? 1.f : exp2_raw(-shift * c[0]);  // nothing is accumulated before the first
+      static_for<0, blocks>([&](auto n) { scores[n] -= lost; });
+      const float shrink = first ? 1.f : exp2_raw(-shift * c[0]);  // nothing is accumulated before the first
       sum[0] *= shrink;
       sum[1] *= shrink;
-      limit = first && !moves ? -infinity : first || !moves ? lazy_limit() : __builtin_nanf("");
+      if constexpr (Anchor::output_lags) {
+        anchor.shrink = shrink;
+        limit = first && !moves ? -infinity : first || !moves ? lazy_limit() : __builtin_nanf("");
+      } else {
+        static_for<0, d_tiles>([&](auto d) { o[d] *= shrink; });
+        limit = moves ? lazy_limit() : limit;
+      }
     }
   }
-  template <int blocks>
-  __device__ __forceinline__ void shrink_output(f32x16 (&o)[blocks]) const {
+  template <int d_tiles>
+  __device__ __forceinline__ void shrink_output(f32x16 (&o)[d_tiles]) const {
     // A member used inside the lambda keeps the whole structure in memory, and so does one that is only spread (D <= 32).
-    const float factor = opaque(shrink);
-    static_for<0, blocks>([&](auto d) { o[d] *= factor; });
+    const float factor = opaque(anchor.shrink);
+    static_for<0, d_tiles>([&](auto d) { o[d] *= factor; });
   }
 
   // Probabilities of a block of 32 keys, in place: all of its 16 scores, or some of them. Packed instructions and conversions
@@ -121,7 +139,7 @@ struct OnlineSoftmax {
   // Nothing of the probabilities is left to compute after this point.
   __device__ __forceinline__ void settle() {
     static_for<0, 2>([&](auto i) { sum[i] = opaque(sum[i]); });
-    static_for<0, Tiling<V>::pv_steps>([&](auto i) { p[i] = opaque(p[i]); });
+    static_for<0, 2 * blocks>([&](auto i) { p[i] = opaque(p[i]); });
   }
 
   // Sum over the row's two halves.
@@ -133,8 +151,8 @@ struct OnlineSoftmax {
   }
   // Natural log of the sum of exp(scale * score).
   __device__ float log_sum_exp(float row_sum, float softmax_scale) const {
-    const float anchor = softmax_scale == 0 ? 0.f : -minus_anchor[0] * __builtin_fabsf(softmax_scale);
-    return row_sum == 0 ? -infinity : anchor + log2_raw(row_sum) * ln_2;
+    const float top = softmax_scale == 0 ? 0.f : -anchor.value() * __builtin_fabsf(softmax_scale);
+    return row_sum == 0 ? -infinity : top + log2_raw(row_sum) * ln_2;
   }
 };
 
