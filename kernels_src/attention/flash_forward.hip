@@ -43,7 +43,7 @@ struct RowBlock {
     static_for<0, mfmas>([&](auto i) {
       using S = Share<i, mfmas>;
       constexpr int n = i / T::qk_steps, k = i % T::qk_steps;
-      scores[parity][n] = mfma_32x32x16(kv.fragment[i], q[k], k == 0 ? softmax.anchor.negative : scores[parity][n]);
+      scores[parity][n] = mfma_32x32x16(kv.fragment[i], q[k], k == 0 ? start_of_scores(softmax.anchor) : scores[parity][n]);
       if constexpr (with_softmax) {
         softmax.template exponentiate<S::first, S::end>(scores[1 - parity][1]);
         softmax.template pack<S::block, S::first_pair, S::end_pair>(scores[1 - parity][S::block]);
@@ -84,6 +84,7 @@ struct RowBlock {
   __device__ __forceinline__ void mask_and_anchor(int key) {
     constexpr int distance = slot * keys_per_tile;
     f32x16(&tile)[T::key_tiles] = scores[slot % 2];
+    modify_scores<V>(tile, key + distance);
     if (key >= keys.masked_from - distance) mask.hide_after_last(tile, opaque_scalar(key) + distance);
     if constexpr (V::left_bound)
       if (key < keys.unmasked_from - distance) mask.hide_before_first(tile, opaque_scalar(key) + distance);

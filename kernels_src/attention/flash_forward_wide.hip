@@ -42,7 +42,7 @@ struct WideRowBlock {
   // S = K Q^T - anchor for 32 keys.
   template <int slot, int n>
   __device__ __forceinline__ f32x16 multiply_qk() {
-    f32x16 scores(opaque(softmax.anchor.negative));
+    f32x16 scores = start_of_scores(softmax.anchor);
     stream<T::qk_steps, 1>(
         [&](auto k) { return kv.template read_k_fragment<slot, n, k>(); },
         [&](auto k, Fragment key) { scores = mfma_32x32x16(key, q[k], scores); });
@@ -67,6 +67,7 @@ struct WideRowBlock {
   template <int slot, int n>
   __device__ __forceinline__ void block_of_keys(int key) {
     f32x16 scores[1] = {multiply_qk<slot, n>()};
+    modify_scores<V>(scores, key + n * 32);
     if (key >= keys.masked_from) mask.hide_after_last(scores, key + n * 32);
     if constexpr (V::left_bound)
       if (key < keys.unmasked_from) mask.hide_before_first(scores, key + n * 32);

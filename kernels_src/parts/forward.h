@@ -11,6 +11,7 @@
 #include "parts/mask.h"
 #include "parts/online_softmax.h"
 #include "parts/query_rows.h"
+#include "parts/score.h"
 #include "parts/sequence.h"
 #include "parts/work_order.h"
 
