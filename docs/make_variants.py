@@ -34,6 +34,9 @@ VARIANTS = {
     "packed heads": dict(pack_gqa=True),
     "split keys": dict(num_splits=2, float32_out=True),
     "wide": dict(wide_kv=True),
+    "streaming, head dim 64": dict(streaming=True, head_size=64),
+    "streaming": dict(streaming=True),
+    "head dim 256": dict(head_size=256),
 }
 """Fields of the spec by name; what is not named is bf16, causal, head dim 128, block_n 64."""
 

@@ -10,7 +10,7 @@ from .kernels.build import OPTIONS, KernelSource
 from .kernels.grid import fold_grid
 from .kernels.source import translation_unit
 from .kernels.variant import KernelVariant
-from .spec import MAX_NARROW_HEAD_SIZE, WAVE, AttentionDenseSpec
+from .spec import WAVE, AttentionDenseSpec
 
 
 def supports_attention_dense(spec: AttentionDenseSpec, *, arch: str = ARCH) -> tuple[bool, str]:
@@ -78,9 +78,9 @@ def build_attention_dense(spec: AttentionDenseSpec, *, arch: str = ARCH) -> Kern
 
 @functools.cache
 def _source_of(variant: KernelVariant) -> KernelSource:
-    wide = variant.head_dim > MAX_NARROW_HEAD_SIZE
+    kernel = "flash_forward_streaming" if variant.streaming else "flash_forward"
     code = translation_unit(
-        "attention/flash_forward_wide.hip" if wide else "attention/flash_forward.hip",
+        f"attention/{kernel}.hip",
         "ROCKE_ATTENTION_FORWARD",
         variant.entry,
         variant.constants(),

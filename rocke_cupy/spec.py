@@ -31,8 +31,8 @@ K_LINE_PADDING, V_LINE_PADDING = 16, 64
 keeps both ways of reading free of bank conflicts.
 """
 
-MAX_NARROW_HEAD_SIZE = 128
-"""Up to here a wave's registers hold a tile of 64 scores; wider heads take it in two halves."""
+MAX_PIPELINED_HEAD_SIZE = 128
+"""Up to here a wave's registers hold two tiles of scores and one of keys."""
 
 PERSIST_DECODES = ("qb_major", "hkv_major", "auto")
 
@@ -95,6 +95,9 @@ class AttentionDenseSpec:
         "xcd" keeps a kv head on one of the eight dies and starts with the longest rows.
     wide_kv : bool
         The keys of one head span 2 GiB or more.
+    streaming : bool
+        The kernel that takes a tile in two halves, one after the other. It is slower and leaves
+        registers for more; head sizes past 128 have no other.
 
     Raises
     ------
@@ -140,6 +143,7 @@ class AttentionDenseSpec:
     pack_gqa: bool = False
     work_order: str = "grid"
     wide_kv: bool = False
+    streaming: bool = False
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -233,6 +237,8 @@ class AttentionDenseSpec:
                 f"{self.min_vgprs} vector registers alive, waves_per_eu={self.waves_per_eu} "
                 f"leaves {self.max_vgprs}"
             )
+        if self.streams and self.block_n != 64:
+            raise ValueError(f"block_n={self.block_n} must be 64 when streaming")
         if self.block_n not in (64, 128):
             raise ValueError(f"block_n={self.block_n} must be 64 or 128: no other kernel is built")
 
@@ -302,9 +308,9 @@ class AttentionDenseSpec:
         return -(-self.head_size // 64) * 64
 
     @property
-    def wide_head(self) -> bool:
-        """Whether the head is too wide for the kernel whose registers hold a whole tile."""
-        return self.head_size > MAX_NARROW_HEAD_SIZE
+    def streams(self) -> bool:
+        """Whether the kernel runs that takes the tiles one after the other."""
+        return self.streaming or self.head_size > MAX_PIPELINED_HEAD_SIZE
 
     @property
     def lds_bytes(self) -> int:
@@ -324,12 +330,12 @@ class AttentionDenseSpec:
     def min_vgprs(self) -> int:
         """Vector registers that no schedule can do without.
 
-        They hold Q, the output's accumulator, the scores of one tile (32 keys if the head is
-        wide) and their packed probabilities. A wave has 32 rows, so 32 x n values of 32 bits are
-        n / 2 registers.
+        They hold Q, the output's accumulator, the scores of one tile (32 keys when streaming) and
+        their packed probabilities. A wave has 32 rows, so 32 x n values of 32 bits are n / 2
+        registers.
         """
         q, accumulator = self.tile_head_size // 4, self.tile_head_size // 2
-        keys = 32 if self.wide_head else self.block_n
+        keys = 32 if self.streams else self.block_n
         scores, probabilities = keys // 2, keys // 4
         return q + accumulator + scores + probabilities
 
@@ -371,6 +377,7 @@ class AttentionDenseSpec:
             "packgqa" if self.pack_gqa else "",
             self.work_order if self.work_order != "grid" else "",
             "wide" if self.wide_kv else "",
+            "stream" if self.streaming else "",
         ]
 
     def replace(self, **changes: object) -> AttentionDenseSpec:

@@ -65,6 +65,7 @@ REFUSED = [
     (dict(block_n=256), "block_n=256 with head_size=128 needs 272,384 bytes of LDS.*163,840"),
     (dict(block_n=256, head_size=64), "block_n=256 must be 64 or 128"),
     (dict(block_n=32), "block_n=32 must be 64 or 128"),
+    (dict(streaming=True, block_n=128), "block_n=128 must be 64 when streaming"),
     (dict(waves_per_eu=4), "144 vector registers alive, waves_per_eu=4 leaves 128"),
     (dict(waves_per_eu=0), "waves_per_eu=0"),
     (dict(seqlen_q=300), "seqlen_q=300 must be a multiple of 256"),
@@ -117,6 +118,13 @@ TAKEN = [
 @pytest.mark.parametrize("changes", TAKEN, ids=str)
 def test_combinations_that_the_seed_refused_are_taken(changes):
     assert supports_attention_dense(spec(**changes)) == (True, "")
+
+
+def test_head_sizes_past_128_stream_anyway():
+    assert [spec(head_size=d).streams for d in (128, 136)] == [False, True]
+    names = [build_attention_dense(spec(head_size=d, streaming=True)).name for d in (128, 136)]
+    assert names[0] == build_attention_dense(spec()).name + "_stream"
+    assert names[1] == build_attention_dense(spec(head_size=136)).name
 
 
 def test_num_persistent_matters_only_when_persistent():

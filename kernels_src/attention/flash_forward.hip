@@ -14,6 +14,7 @@ struct RowBlock {
   using T = Tiling<V>;
   using Kv = KvPipeline<V>;
   using Softmax = OnlineSoftmax<V, OperandAnchor, T::key_tiles>;
+  static_assert(!V::streaming && V::head_dim <= 128, "more columns do not fit the registers");
 
   Kv kv;
   Softmax softmax;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from ..spec import WORK_ORDERS, AttentionDenseSpec
+from ..spec import MAX_PIPELINED_HEAD_SIZE, WORK_ORDERS, AttentionDenseSpec
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class KernelVariant:
     split_kv: bool
     wide_kv: bool
     waves_per_eu: int
+    streaming: bool
 
     @classmethod
     def of(cls, spec: AttentionDenseSpec) -> KernelVariant:
@@ -49,6 +50,7 @@ class KernelVariant:
             split_kv=spec.num_splits > 1,
             wide_kv=spec.wide_kv,
             waves_per_eu=spec.waves_per_eu,
+            streaming=spec.streams,
         )
 
     @property
@@ -71,6 +73,8 @@ class KernelVariant:
             "split" if self.split_kv else "",
             "wide" if self.wide_kv else "",
             f"wpe{self.waves_per_eu}",
+            # Past that size there is no other kernel, and the name says nothing.
+            "stream" if self.streaming and self.head_dim <= MAX_PIPELINED_HEAD_SIZE else "",
         ]
         return "_".join(filter(None, tokens))
 

@@ -76,7 +76,15 @@ def _add_spec_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--window", type=int, default=0, metavar="KEYS", help="sliding window")
     parser.add_argument("--block-n", type=int, default=64, choices=(64, 128))
-    for flag in ("varlen", "persistent", "pack-gqa", "split", "wide-kv", "float32-out"):
+    for flag in (
+        "varlen",
+        "persistent",
+        "pack-gqa",
+        "split",
+        "wide-kv",
+        "float32-out",
+        "streaming",
+    ):
         parser.add_argument(f"--{flag}", action="store_true")
     parser.add_argument("--strict-rescale", action="store_true", help="no lazy rescale")
     parser.add_argument(
@@ -105,4 +113,5 @@ def _spec_from(options: argparse.Namespace) -> AttentionDenseSpec:
         pack_gqa=options.pack_gqa,
         work_order="grid" if options.persistent else "xcd",
         wide_kv=options.wide_kv,
+        streaming=options.streaming,
     )

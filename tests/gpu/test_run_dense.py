@@ -28,6 +28,7 @@ CHOICES = [
     dict(pack_gqa=True, work_order="xcd"),
     dict(wide_kv=True),
     dict(waves_per_eu=1),
+    dict(streaming=True),
     *(
         dict(persistent=True, num_persistent=n, persist_decode=decode, interleave=interleave)
         for n in (1, 3, 1000)

@@ -36,6 +36,7 @@ FEATURES = {
     "split keys": dict(num_splits=2, float32_out=True),
     "wide keys": dict(wide_kv=True),
     "one wave": dict(waves_per_eu=1),
+    "streaming": dict(streaming=True),
 }
 """What a variant differs in from a plain causal kernel."""
 
@@ -43,6 +44,7 @@ TOGETHER = (
     ("persistent qb_major", "varlen", "packed heads", "wide keys"),
     ("full", "persistent qb_major", "varlen", "packed heads", "wide keys"),
     ("window both sides", "persistent hkv_major", "varlen", "packed heads", "wide keys"),
+    ("streaming", "persistent qb_major", "varlen", "packed heads", "wide keys"),
 )
 """Several at once, which need the most scalar registers."""
 
@@ -63,7 +65,8 @@ def _variants(head_sizes, dtypes, features):
     """Yield the spec of each variant that exists."""
     for head_size, dtype, names in itertools.product(head_sizes, dtypes, features):
         fields = {k: v for name in names for k, v in FEATURES[name].items()}
-        if not (fields.get("block_n") == 128 and head_size > 128):
+        streams = head_size > 128 or "streaming" in fields
+        if not (fields.get("block_n") == 128 and streams):
             yield spec(head_size=head_size, dtype=dtype, **fields)
 
 
@@ -98,7 +101,7 @@ _ROWS = {
 }
 _OTHERS = _attention(
     [
-        *_variants(range(8, 257, 8), ("bf16", "fp16"), [("causal",)]),
+        *_variants(range(8, 257, 8), ("bf16", "fp16"), [("causal",), ("streaming",)]),
         *_variants((64, 128, 192, 256), ("bf16", "fp16"), [*_ALONE, *TOGETHER]),
         *_variants((128, 256), ("bf16",), _pairs()),
     ]

@@ -61,7 +61,7 @@ def test_readme_names_structures_that_exist():
         assert hasattr({"gpu/launch": launch, "kernels/rows": rows}[module], name)
 
 
-@pytest.mark.parametrize("name", ["flash_forward.hip", "flash_forward_wide.hip"])
+@pytest.mark.parametrize("name", ["flash_forward.hip", "flash_forward_streaming.hip"])
 def test_no_constant_is_without_use(name):
     everything = "".join(text(n) for n in FILES if not n.endswith(".hip"))
     everything += text(f"attention/{name}")

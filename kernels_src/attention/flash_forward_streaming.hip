@@ -1,9 +1,10 @@
-// Flash attention, forward, for head dims of 129 to 256: the same work, layouts and variants as flash_forward.hip.
+// Flash attention, forward, with registers to spare: the same work, layouts and variants as flash_forward.hip.
 //
-// The accumulator and Q of 32 rows take up to 192 of a wave's 256 registers, so that the pipeline of the narrower kernel has no
-// room. Here a tile of 64 keys is taken in two blocks of 32, each Q K, softmax and P V in turn; fragments of K and V come from
-// LDS a few MFMAs ahead. All waves of the block run alike: the two that share a SIMD drift apart by themselves, so that one
-// multiplies while the other exponentiates.
+// That kernel keeps two tiles of scores and a whole tile of K or V in registers, so that softmax and products of different tiles
+// run side by side. Here a tile of 64 keys is taken in two blocks of 32, each Q K, softmax and P V in turn; fragments of K and V
+// come from LDS a few MFMAs ahead. All waves of the block run alike: the two that share a SIMD drift apart by themselves, so that
+// one multiplies while the other exponentiates. Head dims past 128 need it: Q and the accumulator of 32 rows take up to 192 of a
+// wave's 256 registers. Up to 128 it leaves more than 100 of them, for half as many cycles again on the timing model.
 #pragma once
 #include "isa/mfma.h"
 #include "isa/wait.h"
@@ -12,12 +13,12 @@
 namespace rocke {
 
 template <class V>
-struct WideRowBlock {
+struct StreamingRowBlock {
   using T = Tiling<V>;
   using Fragment = vec<Element<V>, 8>;
   using Softmax = OnlineSoftmax<V, ValueAnchor, 1>;
   static constexpr int ahead = T::d_tiles > 6 ? 3 : 4;  // fragments on their way or in use, as registers allow
-  static_assert(V::head_dim > 128 && V::block_n == keys_per_tile, "128 columns and less have a faster kernel");
+  static_assert(V::streaming && V::block_n == keys_per_tile, "block_n: 64");
 
   KvPipeline<V> kv;
   Softmax softmax;
@@ -30,7 +31,7 @@ struct WideRowBlock {
   template <int count, int reads, class Read, class Use>
   __device__ __forceinline__ static void stream(Read&& read, Use&& use) {
     Fragment fragment[ahead];
-    static_for<0, ahead - 1>([&](auto i) { fragment[i] = read(i); });
+    static_for<0, min(ahead - 1, count)>([&](auto i) { fragment[i] = read(i); });
     static_for<0, count>([&](auto i) {
       if constexpr (i + ahead - 1 < count) fragment[(i + ahead - 1) % ahead] = read(Index<i + ahead - 1>{});
       wait_counters<any_vm, reads * min(ahead - 1, count - 1 - i)>();
@@ -114,4 +115,4 @@ struct WideRowBlock {
 
 }  // namespace rocke
 
-#define ROCKE_ATTENTION_FORWARD(entry) ROCKE_FORWARD_KERNEL(entry, rocke::WideRowBlock)
+#define ROCKE_ATTENTION_FORWARD(entry) ROCKE_FORWARD_KERNEL(entry, rocke::StreamingRowBlock)

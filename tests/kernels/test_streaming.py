@@ -1,6 +1,6 @@
-"""Head dims past 128, which have a kernel of their own with the variants of the other.
+"""The streaming kernel: head dims past 128, which have no other, and narrower ones by choice.
 
-The variants are parts that both kernels share and that are tested in pairs with the narrower one;
+The variants are parts that both kernels share and that are tested in pairs with the other one;
 here each is met once, and some of them all at once.
 """
 
@@ -62,27 +62,43 @@ def test_transposed_reads_have_all_lanes(rocm):
 @pytest.mark.parametrize("binary", half_slow(BINARIES, BINARIES[::3]))
 def test_variant(binary):
     name, rocm = binary.split(" on ")
-    case, options = with_options(BASE, VARIANTS[name])
+    check_variant(BASE, name, rocm, lds_bytes=136_192)
+
+
+@pytest.mark.parametrize("binary", half_slow(BINARIES, BINARIES[1::3]))
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_variant_of_a_narrow_head(head_dim, binary):
+    name, rocm = binary.split(" on ")
+    base = dataclasses.replace(BASE, head_dim=head_dim)
+    check_variant(base, name, rocm, lds_bytes=532 * head_dim, streaming=True)
+
+
+def check_variant(base, name, rocm, lds_bytes, **options):
+    case, of_variant = with_options(base, VARIANTS[name])
+    options = {**options, **of_variant}
     source = build_attention_dense(spec_for(case, **options))
     assert_nothing_spilled(source, rocm)
-    assert resources(source, rocm).allocated_vgprs <= 256
-    assert resources(source, rocm).lds_size == 136_192
+    assert resources(source, rocm).vgprs <= (256 if case.head_dim > 128 else 152)
+    assert resources(source, rocm).lds_size == lds_bytes
     for number, memory in enumerate(MEMORIES):
         amplitude = (1, 8)[(number + ROCM.index(rocm)) % 2]
         check(dataclasses.replace(case, amplitude=amplitude), rocm, memory=memory, **options)
 
 
-@pytest.mark.parametrize("head_dim", half_slow(range(136, 257, 8), (136, 160, 192, 200, 248)))
+HEAD_DIMS = half_slow(range(8, 257, 8), (8, 24, 40, 72, 104, 136, 160, 192, 200, 248))
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
 def test_head_dim(head_dim):
     # Columns past the head dim are the next head's: it holds NaN there.
     case = Case(33, 70, heads=2, kv_heads=2, head_dim=head_dim, causal=head_dim % 16 == 0)
     rocm = ROCM[head_dim // 8 % 2]
-    assert_nothing_spilled(build_attention_dense(spec_for(case)), rocm)
+    assert_nothing_spilled(build_attention_dense(spec_for(case, streaming=True)), rocm)
     q, k, v = case.arrays()
-    out, lse, _ = attend(case, rocm, arrays=(q, k, v))
+    out, lse, _ = attend(case, rocm, arrays=(q, k, v), streaming=True)
     assert_within_budget(case, out, lse)
     k[:, :, 1], v[:, :, 1] = np.nan, np.nan
-    beside_nan, _, _ = attend(case, rocm, arrays=(q, k, v))
+    beside_nan, _, _ = attend(case, rocm, arrays=(q, k, v), streaming=True)
     np.testing.assert_array_equal(beside_nan[:, :, 0].view(np.uint16), out[:, :, 0].view(np.uint16))
 
 
