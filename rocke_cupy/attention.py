@@ -40,6 +40,7 @@ def attention(
     out: Any = None,
     return_lse: bool = False,
     check: bool = True,
+    num_splits: int | None = None,
 ) -> Any:
     """Softmax attention: ``softmax(softmax_scale * q @ k.T + mask) @ v`` for each head.
 
@@ -80,6 +81,10 @@ def attention(
     check : bool
         Read `kv_lens` from the device, which waits for it, and refuse bad values. Without this
         check, bad values are undefined behaviour.
+    num_splits : int, optional
+        Parts that the keys are cut into, 1 to 32, each with workgroups of its own; their results
+        are merged. By default so many that the GPU is busy. 1 never splits, so that the bits of a
+        row do not depend on the size of the batch around it. No effect on NumPy arrays.
 
     Returns
     -------
@@ -119,7 +124,7 @@ def attention(
     """
     options = (
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
-        layout,
+        num_splits, layout,
     )  # fmt: skip
     result = calls.repeat(q, k, v, out, kv_lens, options)
     if result.__class__ is not calls.Unknown:
@@ -163,6 +168,7 @@ def attention_varlen(
     out: Any = None,
     return_lse: bool = False,
     check: bool = True,
+    num_splits: int | None = None,
 ) -> Any:
     """Softmax attention within each of the sequences packed one after another in the arrays.
 
@@ -185,6 +191,8 @@ def attention_varlen(
         Read the boundaries from the device, which waits for it, and refuse bad ones and a too
         small `max_seqlen_q` or `max_seqlen_k`. Without this check, bad values are undefined
         behaviour.
+    num_splits : int, optional
+        As in `attention`, but by default the keys of packed sequences are not split.
 
     Returns
     -------
@@ -210,7 +218,7 @@ def attention_varlen(
     """
     options = (
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
-        None, max_seqlen_q, max_seqlen_k,
+        num_splits, None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
     result = calls.repeat(q, k, v, out, (cu_seqlens_q, cu_seqlens_k), options)
     if result.__class__ is not calls.Unknown:

@@ -52,6 +52,7 @@ def attention(
     out: Any = None,
     return_lse: bool = False,
     check: bool = True,
+    num_splits: int | None = None,
 ) -> Any:
     """Softmax attention of NumPy arrays, computed in float64.
 
@@ -81,7 +82,7 @@ def attention(
     _require_numpy(q=q, k=k, v=v, out=out)
     options = Options(
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
-        layout,
+        num_splits, layout,
     )  # fmt: skip
     return attend(check_dense(q, k, v, out, kv_lens, options, oracle=True))
 
@@ -120,6 +121,7 @@ def attention_varlen(
     out: Any = None,
     return_lse: bool = False,
     check: bool = True,
+    num_splits: int | None = None,
 ) -> Any:
     """Softmax attention of packed sequences in NumPy arrays, computed in float64.
 
@@ -149,7 +151,7 @@ def attention_varlen(
     _require_numpy(q=q, k=k, v=v, out=out)
     options = Options(
         softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
-        None, max_seqlen_q, max_seqlen_k,
+        num_splits, None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
     return attend(check_varlen(q, k, v, out, cu_seqlens_q, cu_seqlens_k, options, oracle=True))
 

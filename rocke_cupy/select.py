@@ -84,8 +84,11 @@ def packs_heads(problem: Problem) -> bool:
 def splits(problem: Problem, pack_gqa: bool) -> int:
     """Return how many parts the keys are cut into, so that all compute units have work.
 
-    Packed sequences are not split: their lengths differ, and the longest says little.
+    Packed sequences are split only if the caller says so: their lengths differ, and the longest
+    says little.
     """
+    if problem.num_splits is not None:
+        return problem.num_splits
     if problem.varlen:
         return 1
     group = problem.num_query_heads // problem.num_kv_heads if pack_gqa else 1

@@ -13,6 +13,7 @@ from .lengths import Lengths, check_boundaries, check_key_lengths
 from .masks import Masks, check_masks
 from .numbers import check_flags, check_scale
 from .options import Options
+from .parts import check_num_splits
 from .shapes import Axes, check_layout, check_shapes
 
 
@@ -36,6 +37,7 @@ class Problem:
     masks: Masks
     varlen: bool = False
     key_lengths: bool = False
+    num_splits: int | None = None
 
     @property
     def empty(self) -> bool:
@@ -117,6 +119,7 @@ def _check_arrays(
     scale = check_scale(options.softmax_scale, q.shape[-1])
     masks = check_masks(options.causal, options.window_size, options.causal_alignment)
     check_flags(return_lse=options.return_lse, check=options.check)
+    num_splits = check_num_splits(options.num_splits)
     if out is not None:
         check_out(out, q)
     if on_gpu:
@@ -133,6 +136,7 @@ def _check_arrays(
         scale=scale,
         masks=masks,
         varlen=layout is None,
+        num_splits=num_splits,
     )
     return problem, axes
 

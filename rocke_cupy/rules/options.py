@@ -23,6 +23,7 @@ class Options(NamedTuple):
     compute_dtype: Any = None
     return_lse: Any = False
     check: Any = True
+    num_splits: Any = None
     layout: Any = "bshd"
     """None for packed sequences."""
     max_seqlen_q: Any = None
@@ -40,6 +41,7 @@ class _Common(TypedDict, total=False):
     compute_dtype: Any
     out: Any
     check: bool
+    num_splits: int | None
 
 
 class Dense(_Common, total=False):

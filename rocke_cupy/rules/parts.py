@@ -10,6 +10,7 @@ import numpy as np
 
 from .arrays import check_devices, check_library
 from .dtypes import ROUNDED_TYPES, SHORT_NAMES, void_hint
+from .numbers import whole_number
 from .shapes import DENSE_AXES, VARLEN_AXES, Axes, check_head_dim, check_layout
 
 MAX_PARTS = 32
@@ -33,6 +34,17 @@ class Parts:
     lses: list[Any]
     lse_axes: tuple[int, ...]
     on_gpu: bool
+
+
+def check_num_splits(given: Any) -> int | None:
+    """Return how many parts the keys shall be cut into, None for as many as suit."""
+    if given is None:
+        return None
+    message = f"num_splits={given!r} must be None or a whole number from 1 to {MAX_PARTS}"
+    splits = whole_number(given, message)
+    if not 1 <= splits <= MAX_PARTS:
+        raise ValueError(message)
+    return splits
 
 
 def check_parts(outs: Sequence[Any], lses: Sequence[Any], layout: Any) -> Parts:
