@@ -106,6 +106,9 @@ def attention(
     NaN or Inf in a key that a row sees shows in that row. In a key that a mask hides from the row,
     but that lies within the length, its effect is not specified.
 
+    On the GPU, bfloat16 values may be as large as 2**120 divided by the number of keys; sums of
+    larger ones may overflow to infinity or NaN. Values and results below 2**-126 count as 0.
+
     Examples
     --------
     >>> import ml_dtypes, numpy as np, rocke_cupy
