@@ -13,14 +13,14 @@ from rocke_cupy.emulator.core.numbers import SCHEDULES
 from rocke_cupy.emulator.device import virtual_root
 from rocke_cupy.emulator.device.cupy_imports import CupyMissing
 from rocke_cupy.emulator.options import MEMORIES
-from rocke_cupy.emulator.rocm import tools
+from rocke_cupy.emulator.rocm import clang, tools
 from rocke_cupy.emulator.rocm.wheel import ToolsError
 
 _PROGRAM = "python -m rocke_cupy.emulator"
 
 
 # What may be wrong with the machine, with a sentence each; anything else is our bug.
-_EXPECTED = (cache.CacheError, CompilerError, CupyMissing, ToolsError, ValueError)
+_EXPECTED = (cache.CacheError, clang.ClangError, CompilerError, CupyMissing, ToolsError, ValueError)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,9 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
     options, program = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
         version = tools.chosen_version(options.rocm)
-        root = virtual_root.prepare(version)
+        other = clang.chosen_clang(options.clang)
+        root = virtual_root.prepare(version, other)
         environment = virtual_root.environment(
-            root, version, memory=options.memory, schedule=options.schedule
+            root, version, other, memory=options.memory, schedule=options.schedule
         )
     except KeyboardInterrupt:
         print("rocke_cupy: interrupted; the next run goes on from there", file=sys.stderr)
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
-        usage=f"{_PROGRAM} [--rocm VERSION] [--memory MODE] [--schedule ORDER] "
+        usage=f"{_PROGRAM} [--rocm VERSION] [--clang NAME] [--memory MODE] [--schedule ORDER] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGS ...]",
         description="Run a Python program with a virtual MI355X: CuPy finds the device, hipRTC "
         "compiles for it, and kernels are executed by an emulator.",
@@ -55,6 +56,13 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--rocm",
         choices=tools.VERSIONS,
         help=f"ROCm version of the compiler (default: ${tools.VERSION_VARIABLE}, else 7.0)",
+    )
+    parser.add_argument(
+        "--clang",
+        metavar="NAME",
+        help="a clang that compiles rocke_cupy's kernels in hipRTC's place: ziglang for that of "
+        "the Python package, or a program such as clang-22 "
+        f"(default: ${clang.VARIABLE}, else none)",
     )
     parser.add_argument(
         "--memory",
@@ -88,7 +96,7 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
         word = arguments[index]
         if word in ("-m", "-c", "-") or not word.startswith("-"):
             break
-        index += 2 if word in ("--rocm", "--memory", "--schedule") else 1
+        index += 2 if word in ("--rocm", "--clang", "--memory", "--schedule") else 1
     return arguments[:index], arguments[index:]
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocke_cupy import cache
-from rocke_cupy.emulator.rocm.tools import RocmTools, rocm_tools
+from rocke_cupy.emulator.rocm.clang import Clang, chosen_clang, compiles
+from rocke_cupy.emulator.rocm.tools import RocmTools, chosen_version, rocm_tools
 
 _WORKER = Path(__file__).parent / "rocm" / "hiprtc_worker.py"
 _CACHE_FORMAT = "1"
@@ -25,12 +26,12 @@ _FLUSH_DENORMALS = "-fcuda-flush-denormals-to-zero"
 
 
 class CompileError(RuntimeError):
-    """hipRTC refused the source.
+    """The compiler refused the source.
 
     Attributes
     ----------
     log : str
-        What hipRTC said.
+        What the compiler said.
     options : tuple of str
         The options it was given.
     """
@@ -50,7 +51,12 @@ class Compiled:
 
 
 def compile(  # noqa: A001 (used as hiprtc.compile)
-    source: str, options: Sequence[str] = (), *, rocm: str | None = None, name: str = "kernel.hip"
+    source: str,
+    options: Sequence[str] = (),
+    *,
+    rocm: str | None = None,
+    name: str = "kernel.hip",
+    clang: str | None = None,
 ) -> Compiled:
     """Compile HIP source to a gfx950 code object, with the options that CuPy would give.
 
@@ -65,6 +71,9 @@ def compile(  # noqa: A001 (used as hiprtc.compile)
         ROCm version, as for `rocke_cupy.emulator.rocm.tools.rocm_tools`.
     name : str
         File name shown in diagnostics.
+    clang : str, optional
+        What compiles the kernels of this package in hipRTC's place, "ziglang" or a program, as for
+        `rocke_cupy.emulator.rocm.clang.chosen_clang`. Other sources are hipRTC's all the same.
 
     Returns
     -------
@@ -72,18 +81,35 @@ def compile(  # noqa: A001 (used as hiprtc.compile)
 
     Raises
     ------
+    ClangError
+        If that clang cannot take hipRTC's place.
     CompileError
-        If hipRTC refuses the source or the options.
+        If the compiler refuses the source or the options.
     """
     full_options = _as_cupy_does(options)
+    other = chosen_clang(clang) if compiles(source) else None
     tools = rocm_tools(rocm)
-    digest = _digest(source, full_options, name, tools)
-    entry = cache.cache_dir() / "hiprtc" / digest
+    compiler = other.digest if other else tools.folder.name
+    entry = cache.cache_dir() / "hiprtc" / _digest(source, full_options, name, compiler)
+
+    def build(unfinished: Path) -> None:
+        unfinished.mkdir()
+        # The source also stays there for whoever looks.
+        (unfinished / "source.hip").write_text(source)
+        if other:
+            _compile_with(other, full_options, unfinished)
+        else:
+            _compile(source, full_options, name, tools, unfinished)
+
     if not entry.is_dir():
-        cache.publish(
-            entry, lambda unfinished: _compile(source, full_options, name, tools, unfinished)
-        )
+        cache.publish(entry, build)
     return Compiled((entry / "code").read_bytes(), (entry / "log").read_text(errors="replace"))
+
+
+def compiler_name(rocm: str | None = None) -> str:
+    """Return in words what compiles the kernels of this package here."""
+    clang = chosen_clang()
+    return clang.version if clang else f"ROCm {chosen_version(rocm)}"
 
 
 def _as_cupy_does(options: Sequence[str]) -> tuple[str, ...]:
@@ -115,17 +141,24 @@ def _as_cupy_does(options: Sequence[str]) -> tuple[str, ...]:
     return (*full, _FLUSH_DENORMALS)
 
 
-def _digest(source: str, options: tuple[str, ...], name: str, tools: RocmTools) -> str:
-    parts = json.dumps([_CACHE_FORMAT, source, options, name, tools.folder.name])
+def _digest(source: str, options: tuple[str, ...], name: str, compiler: str) -> str:
+    parts = json.dumps([_CACHE_FORMAT, source, options, name, compiler])
     return hashlib.sha256(parts.encode()).hexdigest()[:40]
+
+
+def _compile_with(other: Clang, options: tuple[str, ...], folder: Path) -> None:
+    """Compile ``source.hip`` of a folder to ``code`` and ``log`` there, with another clang."""
+    done = other.compile(folder, options)
+    (folder / "log").write_text(done.stderr)
+    if done.returncode:
+        said = f"{other.version} refused the source; options {' '.join(options)}\n{done.stderr}"
+        raise CompileError(said.rstrip(), done.stderr, options)
 
 
 def _compile(
     source: str, options: tuple[str, ...], name: str, tools: RocmTools, folder: Path
 ) -> None:
-    """Compile into `folder`: ``code``, ``log``, and the source for whoever looks there later."""
-    folder.mkdir()
-    (folder / "source.hip").write_text(source)
+    """Compile a source to ``code`` and ``log`` in a folder, with hipRTC."""
     request = {
         "source": source,
         "options": options,

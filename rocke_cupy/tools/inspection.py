@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..emulator import lint
+from ..emulator import hiprtc, lint
 from ..emulator.mix import KINDS, LdsSite, Mix, kind_of, mix_between
 from ..emulator.timing import Pace, Phase, phases
 from ..spec import BLOCK_M, TILE, AttentionDenseSpec
@@ -30,8 +30,8 @@ class Inspection:
     Attributes
     ----------
     kernel : str
-    rocm : str
-        Generation of the compiler.
+    compiler : str
+        What compiled it: a generation of hipRTC, or a clang in its place.
     vgprs, agprs, sgprs, vgpr_spills, sgpr_spills : int
         Registers of a lane or wave, and how many of them the compiler spilled.
     scratch_bytes, lds_bytes, code_bytes : int
@@ -52,7 +52,7 @@ class Inspection:
     """
 
     kernel: str
-    rocm: str
+    compiler: str
     vgprs: int
     agprs: int
     sgprs: int
@@ -94,7 +94,7 @@ def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
     worst = [int(k) for k in np.argsort(-stalls)[:_STALLS] if stalls[k] >= 1]
     return Inspection(
         kernel=kernel.name,
-        rocm=rocm,
+        compiler=hiprtc.compiler_name(rocm),
         vgprs=kernel.vgprs,
         agprs=kernel.agprs,
         sgprs=kernel.sgprs,
@@ -126,7 +126,7 @@ def as_text(inspection: Inspection) -> str:
         "valu": f"a masked tile: {i.masked_valu:g} more",
     }
     lines = [
-        f"{i.kernel}  (ROCm {i.rocm})",
+        f"{i.kernel}  ({i.compiler})",
         f"registers   {i.vgprs} VGPR, {i.agprs} AGPR, {i.sgprs} SGPR; "
         f"spilled: {i.vgpr_spills} VGPR, {i.sgpr_spills} SGPR; scratch {i.scratch_bytes} B",
         f"LDS         {i.lds_bytes:,} B          code {i.code_bytes:,} B",

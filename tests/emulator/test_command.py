@@ -158,7 +158,7 @@ def test_help_tells_the_options(capsys):
     ],
 )
 def test_what_the_machine_lacks_is_a_sentence(monkeypatch, capsys, error):
-    def prepare(version):
+    def prepare(version, other):
         raise error
 
     monkeypatch.setattr(virtual_root, "prepare", prepare)
@@ -167,7 +167,7 @@ def test_what_the_machine_lacks_is_a_sentence(monkeypatch, capsys, error):
 
 
 def test_ctrl_c_while_preparing_is_a_sentence(monkeypatch, capsys):
-    def prepare(version):
+    def prepare(version, other):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(virtual_root, "prepare", prepare)

@@ -79,7 +79,6 @@ def test_the_second_time_comes_from_the_cache(rocm, fresh, monkeypatch):
 
 def test_source_options_name_and_version_are_in_the_key(fresh, monkeypatch):
     def compile_nothing(source, options, name, tools, folder):
-        folder.mkdir()
         for file in ("code", "log"):
             (folder / file).write_text("x")
 

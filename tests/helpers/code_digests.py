@@ -32,7 +32,7 @@ def main():
     from helpers import code_objects
 
     names = [n for n in code_objects.NAMES if any(word in n for word in sys.argv[1:] or [""])]
-    jobs = [(name, rocm) for name in names for rocm in code_objects.ROCM]
+    jobs = [(name, rocm) for name in names for rocm in code_objects.COMPILERS]
     # hipRTC runs in a process of its own, so threads do.
     with ThreadPoolExecutor(PROCESSORS) as pool:
         for (name, rocm), code in zip(

@@ -1,8 +1,8 @@
 """All kernels of the project, by name: what a rule about compiled code is checked over.
 
 @code_objects.each
-def test_rule(name, rocm):
-    program = load(code_objects.compiled(name, rocm))
+def test_rule(name, compiler):
+    program = load(code_objects.compiled(name, compiler))
 """
 
 import functools
@@ -14,10 +14,12 @@ from helpers.compiled import compile_source
 from helpers.problems import DTYPES
 from helpers.specs import spec
 from rocke_cupy import build_attention_dense
+from rocke_cupy.emulator.rocm.tools import VERSIONS
 from rocke_cupy.kernels.rows import copy_kernel, merge_kernel
 from rocke_cupy.kernels.variant import KernelVariant
 
-ROCM = ("7.0", "7.14")
+COMPILERS = ("7.0", "7.14", "ziglang")
+"""hipRTC of two ROCm, and LLVM 22, which lies between them."""
 
 FEATURES = {
     "causal": dict(),
@@ -109,18 +111,21 @@ _OTHERS = _attention(
 _EVERY = {**_USUAL, **_ROWS, **_OTHERS}
 
 NAMES = tuple(_EVERY)
-_PARAMETERS = [
-    pytest.param(name, marks=[] if name in _USUAL | _ROWS else pytest.mark.slow) for name in NAMES
-]
+
+
+def _parameter(compiler, name):
+    usual = name in _USUAL | _ROWS and compiler in VERSIONS
+    return pytest.param(name, compiler, marks=[] if usual else pytest.mark.slow)
+
+
+_PARAMETERS = [_parameter(*pair) for pair in itertools.product(COMPILERS, NAMES)]
 
 
 def each(test):
-    """Run a test for each kernel and compiler: the usual kernels always, the others if slow."""
-    return pytest.mark.network(
-        pytest.mark.parametrize("rocm", ROCM)(pytest.mark.parametrize("name", _PARAMETERS)(test))
-    )
+    """Run a test for each kernel and compiler; if slow, not only the usual kernels by hipRTC."""
+    return pytest.mark.network(pytest.mark.parametrize(("name", "compiler"), _PARAMETERS)(test))
 
 
-def compiled(name, rocm):
+def compiled(name, compiler):
     """Return the code object of a kernel."""
-    return compile_source(_EVERY[name](), rocm)[1]
+    return compile_source(_EVERY[name](), compiler)[1]

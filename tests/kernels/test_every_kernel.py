@@ -7,16 +7,16 @@ from rocke_cupy.emulator.core.numbers import SGPR
 
 
 @code_objects.each
-def test_nothing_is_spilled(name, rocm):
-    (kernel,) = load(code_objects.compiled(name, rocm)).kernels.values()
+def test_nothing_is_spilled(name, compiler):
+    (kernel,) = load(code_objects.compiled(name, compiler)).kernels.values()
     assert (kernel.vgpr_spills, kernel.sgpr_spills, kernel.scratch_size) == (0, 0, 0)
     assert kernel.agprs == 0
 
 
 @code_objects.each
-def test_scalar_loads_read_the_arguments_alone(name, rocm):
+def test_scalar_loads_read_the_arguments_alone(name, compiler):
     """What a caller may change between two replays of a HIP graph goes through no scalar cache."""
-    program = load(code_objects.compiled(name, rocm))
+    program = load(code_objects.compiled(name, compiler))
     loads = [i for i in program.instructions if i.mnemonic.startswith("s_load")]
     assert loads
     of_arguments = argument_addresses(program)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from rocke_cupy.emulator.core import compiler
 from rocke_cupy.emulator.device.cupy_imports import Imports
 
 SOURCES = Path(__file__).with_name("hip_runtime")
+HIPRTC_FRONT = Path(__file__).with_name("hiprtc_front.c")
 
 # What hipRuntimeGetVersion answers for each ROCm version.
 _HIP_VERSIONS = {"7.0": 70051831, "7.14": 71460850}
@@ -89,6 +91,27 @@ def build(imports: Imports, folder: Path, version: str) -> None:
     for library in _LIBRARIES:
         for name in {f"{library.stem}.so", _soname(library.stem, imports)} - {soname, ""}:
             (folder / name).symlink_to(soname)
+
+
+def build_hiprtc_front(real: Path, folder: Path, first_line: str) -> None:
+    """Compile what stands in front of hipRTC where another clang compiles some programs.
+
+    Parameters
+    ----------
+    real : pathlib.Path
+        The hipRTC that all other programs go to; the folder has it under its own name as well.
+    folder : pathlib.Path
+        Where the library is put, under the name by which CuPy opens hipRTC.
+    first_line : str
+        What those programs begin with.
+    """
+    built = compiler.build_library(
+        "libhiprtc-front",
+        [HIPRTC_FRONT],
+        flags=["-O2", f"-DROCKE_FIRST_LINE={json.dumps(first_line)}", "-fvisibility=hidden"],
+        link=["-Wl,--no-as-needed", str(real.resolve()), f"-Wl,-rpath,{real.parent}"],
+    )
+    shutil.copyfile(built, folder / real.name)
 
 
 def _write(folder: Path, stubs: str, exports: str) -> None:

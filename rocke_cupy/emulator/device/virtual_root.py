@@ -12,6 +12,8 @@ from rocke_cupy import cache
 from rocke_cupy.emulator.core import library as core
 from rocke_cupy.emulator.device import stand_ins, variables
 from rocke_cupy.emulator.device.cupy_imports import cupy_folder, read_imports
+from rocke_cupy.emulator.rocm import clang
+from rocke_cupy.emulator.rocm.clang import Clang
 from rocke_cupy.emulator.rocm.say import say
 from rocke_cupy.emulator.rocm.tools import VERSION_VARIABLE, RocmTools, rocm_tools
 
@@ -19,13 +21,15 @@ _SITE = Path(__file__).with_name("sitecustomize.py")
 _HEADERS = stand_ins.SOURCES / "include"
 
 
-def prepare(version: str | None = None) -> Path:
+def prepare(version: str | None = None, other: Clang | None = None) -> Path:
     """Return the virtual ROCm root for a ROCm version, made at first use.
 
     Parameters
     ----------
     version : str, optional
         ROCm version, as for `rocke_cupy.emulator.rocm.tools.rocm_tools`.
+    other : Clang, optional
+        What compiles the package's kernels in hipRTC's place.
 
     Returns
     -------
@@ -34,18 +38,21 @@ def prepare(version: str | None = None) -> Path:
     """
     cupy = cupy_folder()
     tools = rocm_tools(version)
-    root = cache.cache_dir() / "roots" / f"rocm-{tools.version}-{_digest_of_root(cupy, tools)}"
+    root = (
+        cache.cache_dir() / "roots" / f"rocm-{tools.version}-{_digest_of_root(cupy, tools, other)}"
+    )
     if not root.is_dir():
         with cache.lock(root, lambda: say("waiting for another process that prepares this")):
             if not root.is_dir():
                 say(f"preparing the virtual MI355X (ROCm {tools.version}, once)")
-                cache.publish(root, lambda unfinished: _build(unfinished, root, cupy, tools))
+                cache.publish(root, lambda unfinished: _build(unfinished, root, cupy, tools, other))
     return root
 
 
 def environment(
     root: Path,
     version: str,
+    other: Clang | None = None,
     *,
     memory: str | None = None,
     schedule: str | None = None,
@@ -59,6 +66,8 @@ def environment(
         What `prepare` returned.
     version : str
         ROCm version of the root.
+    other : Clang, optional
+        The clang of the root.
     memory, schedule : str, optional
         How kernels are executed, as for `rocke_cupy.emulator.run`.
     base : mapping, optional
@@ -67,7 +76,7 @@ def environment(
     result = dict(os.environ if base is None else base)
     ours = cache.cache_dir()
     # CuPy has neither the ROCm version nor the headers in the key of its cache.
-    compiled = f"rocm-{version}-{_digest(_HEADERS)}"
+    compiled = f"rocm-{version}-{_digest(_HEADERS)}" + (f"-{other.digest}" if other else "")
     for name, folder in (("LD_LIBRARY_PATH", "lib"), ("PATH", "bin"), ("PYTHONPATH", "python")):
         result[name] = _in_front(str(root / folder), result.get(name, ""))
     result |= {
@@ -79,6 +88,8 @@ def environment(
         "AMD_COMGR_CACHE_DIR": str(ours / "comgr" / compiled),
         cache.VARIABLE: str(ours),
     }
+    if other is not None:
+        result[clang.VARIABLE] = other.name
     if memory is not None:
         result[variables.MEMORY] = memory
     if schedule is not None:
@@ -90,14 +101,14 @@ def _in_front(folder: str, path: str) -> str:
     return os.pathsep.join([folder, *(p for p in path.split(os.pathsep) if p and p != folder)])
 
 
-def _digest_of_root(cupy: Path, tools: RocmTools) -> str:
+def _digest_of_root(cupy: Path, tools: RocmTools, other: Clang | None = None) -> str:
     """Return a digest of all that a root is made from, quick enough for every start."""
     # Another CuPy in the same place has other libraries, of another size or time.
     runtime = next((cupy / "cupy_backends/cuda/api").glob("runtime.*.so"), None)
     stamp = (runtime.stat().st_size, runtime.stat().st_mtime_ns) if runtime else None
-    own = (_SITE, Path(__file__), Path(stand_ins.__file__))
+    own = (_SITE, Path(__file__), Path(stand_ins.__file__), stand_ins.HIPRTC_FRONT)
     sources = _digest(stand_ins.SOURCES, *core.source_files(), *own)
-    parts = (sources, str(cupy), stamp, tools.folder.name)
+    parts = (sources, str(cupy), stamp, tools.folder.name, other and other.digest)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -111,7 +122,9 @@ def _digest(*places: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _build(folder: Path, final: Path, cupy: Path, tools: RocmTools) -> None:
+def _build(
+    folder: Path, final: Path, cupy: Path, tools: RocmTools, other: Clang | None = None
+) -> None:
     imports = read_imports(cupy)
     for name in ("lib", "bin", "python"):
         (folder / name).mkdir(parents=True)
@@ -121,8 +134,12 @@ def _build(folder: Path, final: Path, cupy: Path, tools: RocmTools) -> None:
         if path.name.startswith(("libamdhip64", "libhiprtc.so", "libamd_comgr.so")):
             continue  # ours takes the place of the first; the others get links to their targets
         (folder / "lib" / path.name).symlink_to(path)
-    for path in (tools.hiprtc, tools.comgr):
-        (folder / "lib" / path.name).symlink_to(path.resolve())
+    (folder / "lib" / tools.comgr.name).symlink_to(tools.comgr.resolve())
+    if other is None:
+        (folder / "lib" / tools.hiprtc.name).symlink_to(tools.hiprtc.resolve())
+    else:
+        stand_ins.build_hiprtc_front(tools.hiprtc, folder / "lib", clang.FIRST_LINE)
+        _write_script(folder / "bin" / "device-clang", other.script)
     stand_ins.build(imports, folder / "lib", tools.version)
     _write_hipcc(folder / "bin" / "hipcc", final, tools.version)
     # The emulator's core is compiled now, so that the first launch does not take unannounced long.
@@ -138,7 +155,9 @@ def _copy_headers(target: Path) -> None:
 
 def _write_hipcc(path: Path, root: Path, version: str) -> None:
     """Write the hipcc stand-in: CuPy runs it once a process, to learn its include folders."""
-    path.write_text(f"""#!/bin/sh
+    _write_script(
+        path,
+        f"""#!/bin/sh
 case " $* " in
 *" --version "*)
     echo "HIP version: {version} (stand-in of the virtual MI355X)" ;;
@@ -149,5 +168,10 @@ case " $* " in
     echo "hipcc of the virtual MI355X compiles nothing: use hipRTC (cupy.RawModule, RawKernel)" >&2
     exit 1 ;;
 esac
-""")
+""",
+    )
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text)
     path.chmod(0o755)
