@@ -75,7 +75,7 @@ def attention(
         What float32 and float64 inputs are rounded to for the products.
     out : array, optional
         Where to store the result: shape and dtype of `q`, any strides, no memory shared with the
-        inputs.
+        inputs. For inputs of 16 bits it may be float32, which keeps what rounding would drop.
     return_lse : bool
         Also return the logarithm of the sum of the exponentials of the scores.
     check : bool
@@ -89,7 +89,7 @@ def attention(
     Returns
     -------
     out : array
-        Shape and dtype of `q`. Rows that see no key are 0.
+        Shape and dtype of `q`, or the given array. Rows that see no key are 0.
     lse : array
         Only with `return_lse`: float32, (B, Hq, Sq), natural logarithm; -inf for rows that see no
         key.

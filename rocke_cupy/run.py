@@ -174,7 +174,7 @@ def _plan(
         num_query_heads=spec.num_query_heads,
         num_kv_heads=spec.num_kv_heads,
         head_dim=spec.head_size,
-        dtype=out.dtype,
+        out_dtype=out.dtype,
         compute_dtype=spec.dtype_ir,
         scale=scale,
         masks=spec.masks,

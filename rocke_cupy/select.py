@@ -56,7 +56,7 @@ def select(problem: Problem, *, wide_kv: bool = False) -> AttentionDenseSpec:
         window_right=-1 if causal or masks.right >= UNLIMITED else masks.right,
         key_lengths=problem.key_lengths,
         # Parts are merged before their one rounding.
-        float32_out=problem.dtype != problem.compute_dtype or parts > 1,
+        float32_out=problem.out_dtype != problem.compute_dtype or parts > 1,
         num_splits=parts,
         pack_gqa=pack_gqa,
         # One kv head's blocks stay on one die, whose L2 then holds its keys, and the long rows

@@ -15,7 +15,7 @@ from rocke_cupy.rules.masks import UNLIMITED, Masks
 def problem(masks=(UNLIMITED, UNLIMITED, False), **changes):
     fields = dict(
         batch=2, seqlen_q=4096, seqlen_kv=4096, num_query_heads=8, num_kv_heads=2, head_dim=64,
-        dtype=DTYPES["bf16"], compute_dtype=DTYPES["bf16"], scale=0.125, masks=Masks(*masks),
+        out_dtype=DTYPES["bf16"], compute_dtype=DTYPES["bf16"], scale=0.125, masks=Masks(*masks),
     )  # fmt: skip
     return Problem(**{**fields, **changes})
 
@@ -37,7 +37,7 @@ def test_masks_become_fields(masks, expected):
 
 def test_wide_inputs_ask_for_a_float32_result():
     assert not select.select(problem()).float32_out
-    assert select.select(problem(dtype=np.dtype(np.float32))).float32_out
+    assert select.select(problem(out_dtype=np.dtype(np.float32))).float32_out
     assert select.select(problem(compute_dtype=DTYPES["fp16"])).dtype == "fp16"
 
 

@@ -114,7 +114,7 @@ def _copied(name: str, layout: Layout, axes: Axes, problem: Problem) -> Layout:
     """Return the layout that an array is copied to or from: contiguous, its head dim padded."""
     shape = [*layout.shape[:-1], -(-layout.shape[-1] // 8) * 8]
     if name == "out":
-        wide = problem.dtype != problem.compute_dtype
+        wide = problem.out_dtype != problem.compute_dtype
         return Layout.contiguous(shape, _FLOAT32 if wide else problem.compute_dtype)
     # A broadcast axis stays one, but for what the kernel steps over: tokens and columns.
     kept = [

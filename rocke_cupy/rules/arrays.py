@@ -82,8 +82,9 @@ def check_out(out: Any, q: Any) -> None:
         turned = out.ndim == q.ndim == 4 and out.shape == tuple(q.shape[i] for i in (0, 2, 1, 3))
         hint = ": its axes are in the order of the other layout" if turned else ""
         raise ValueError(f"out.shape={out.shape} must equal q.shape={q.shape}{hint}")
-    if out.dtype != q.dtype:
-        raise TypeError(f"out.dtype={out.dtype} must equal q.dtype={q.dtype}")
+    if out.dtype != q.dtype and not (out.dtype == np.float32 and q.dtype.itemsize == 2):
+        or_wide = ", or be float32" if q.dtype.itemsize == 2 else ""
+        raise TypeError(f"out.dtype={out.dtype} must equal q.dtype={q.dtype}{or_wide}")
     check_out_memory(out)
 
 

@@ -31,7 +31,7 @@ class Problem:
     num_query_heads: int
     num_kv_heads: int
     head_dim: int
-    dtype: np.dtype
+    out_dtype: np.dtype
     compute_dtype: np.dtype
     scale: float
     masks: Masks
@@ -131,7 +131,7 @@ def _check_arrays(
         num_query_heads=q.shape[axes.head],
         num_kv_heads=k.shape[axes.head],
         head_dim=q.shape[-1],
-        dtype=q.dtype,
+        out_dtype=q.dtype if out is None else out.dtype,
         compute_dtype=compute_dtype,
         scale=scale,
         masks=masks,

@@ -70,11 +70,11 @@ def compile(  # noqa: A001 (public, as numba and re have it)
     }
     # Layouts that the kernel cannot take, and keys that are split.
     narrow, wide = problem.compute_dtype, np.dtype(np.float32)
-    result = narrow if problem.dtype == narrow else wide
-    kernels[copy_kernel(problem.dtype, narrow)] = "a copy of q, k or v"
-    kernels[copy_kernel(result, problem.dtype)] = "a copy to out"
+    result = narrow if problem.out_dtype == narrow else wide
+    kernels[copy_kernel(problem.out_dtype, narrow)] = "a copy of q, k or v"
+    kernels[copy_kernel(result, problem.out_dtype)] = "a copy to out"
     if not varlen:
-        kernels[merge_kernel(wide, problem.dtype)] = "a merge of parts"
+        kernels[merge_kernel(wide, problem.out_dtype)] = "a merge of parts"
     device_id = cupy.cuda.runtime.getDevice()
     for source, purpose in kernels.items():
         build(source, device_id, purpose)

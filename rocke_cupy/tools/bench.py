@@ -167,7 +167,7 @@ def model(shape: Shape, rocm: str) -> Row:
             num_query_heads=shape.heads,
             num_kv_heads=shape.kv_heads,
             head_dim=shape.head_dim,
-            dtype=dtype,
+            out_dtype=dtype,
             compute_dtype=dtype,
             scale=1.0,
             masks=Masks(UNLIMITED, 0 if shape.causal else UNLIMITED, False),
