@@ -35,6 +35,7 @@ def attention(
     window_size: Window = (-1, -1),
     kv_lens: Any = None,
     causal_alignment: str = "bottom_right",
+    diagonal_offset: int = 0,
     layout: str = "bshd",
     compute_dtype: Any = None,
     out: Any = None,
@@ -69,6 +70,10 @@ def attention(
         array on the GPU is used as it is, other forms are converted by way of the host.
     causal_alignment : {"bottom_right", "top_left"}
         With "top_left", the diagonal is at j = i whatever the lengths; windows move along.
+    diagonal_offset : int
+        Moves the diagonal, and the window with it, by so many keys to the right, from -2**29 to
+        2**29. With "top_left", a part of a longer sequence whose queries start at `q_start` and
+        whose keys start at `k_start` has the offset ``q_start - k_start``.
     layout : {"bshd", "bhsd"}
         Order of the axes of `q`, `k`, `v` and `out`.
     compute_dtype : {"bfloat16", "float16"}, optional
@@ -126,8 +131,8 @@ def attention(
     True
     """
     options = (
-        softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
-        num_splits, layout,
+        softmax_scale, causal, window_size, causal_alignment, diagonal_offset, compute_dtype,
+        return_lse, check, num_splits, layout,
     )  # fmt: skip
     result = calls.repeat(q, k, v, out, kv_lens, options)
     if result.__class__ is not calls.Unknown:
@@ -167,6 +172,7 @@ def attention_varlen(
     causal: bool = False,
     window_size: Window = (-1, -1),
     causal_alignment: str = "bottom_right",
+    diagonal_offset: int = 0,
     compute_dtype: Any = None,
     out: Any = None,
     return_lse: bool = False,
@@ -188,8 +194,10 @@ def attention_varlen(
     max_seqlen_q, max_seqlen_k : int, optional
         Longest sequence, or more. Without `max_seqlen_q` it is computed, which reads
         `cu_seqlens_q` from the device.
-    softmax_scale, causal, window_size, causal_alignment, compute_dtype, out, return_lse
+    softmax_scale, causal, window_size, causal_alignment, diagonal_offset
         As in `attention`; the diagonal is that of the sequence.
+    compute_dtype, out, return_lse
+        As in `attention`.
     check : bool
         Read the boundaries from the device, which waits for it, and refuse bad ones and a too
         small `max_seqlen_q` or `max_seqlen_k`. Without this check, bad values are undefined
@@ -220,8 +228,8 @@ def attention_varlen(
     True
     """
     options = (
-        softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
-        num_splits, None, max_seqlen_q, max_seqlen_k,
+        softmax_scale, causal, window_size, causal_alignment, diagonal_offset, compute_dtype,
+        return_lse, check, num_splits, None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
     result = calls.repeat(q, k, v, out, (cu_seqlens_q, cu_seqlens_k), options)
     if result.__class__ is not calls.Unknown:

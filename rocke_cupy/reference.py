@@ -47,6 +47,7 @@ def attention(
     window_size: Window = (-1, -1),
     kv_lens: Any = None,
     causal_alignment: str = "bottom_right",
+    diagonal_offset: int = 0,
     layout: str = "bshd",
     compute_dtype: Any = None,
     out: Any = None,
@@ -81,8 +82,8 @@ def attention(
     """
     _require_numpy(q=q, k=k, v=v, out=out)
     options = Options(
-        softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
-        num_splits, layout,
+        softmax_scale, causal, window_size, causal_alignment, diagonal_offset, compute_dtype,
+        return_lse, check, num_splits, layout,
     )  # fmt: skip
     return attend(check_dense(q, k, v, out, kv_lens, options, oracle=True))
 
@@ -117,6 +118,7 @@ def attention_varlen(
     causal: bool = False,
     window_size: Window = (-1, -1),
     causal_alignment: str = "bottom_right",
+    diagonal_offset: int = 0,
     compute_dtype: Any = None,
     out: Any = None,
     return_lse: bool = False,
@@ -150,8 +152,8 @@ def attention_varlen(
     """
     _require_numpy(q=q, k=k, v=v, out=out)
     options = Options(
-        softmax_scale, causal, window_size, causal_alignment, compute_dtype, return_lse, check,
-        num_splits, None, max_seqlen_q, max_seqlen_k,
+        softmax_scale, causal, window_size, causal_alignment, diagonal_offset, compute_dtype,
+        return_lse, check, num_splits, None, max_seqlen_q, max_seqlen_k,
     )  # fmt: skip
     return attend(check_varlen(q, k, v, out, cu_seqlens_q, cu_seqlens_k, options, oracle=True))
 

@@ -34,7 +34,8 @@ def select(problem: Problem, *, wide_kv: bool = False) -> AttentionDenseSpec:
         The keys of one head span 2 GiB or more.
     """
     masks = problem.masks
-    causal = masks.right == 0
+    # A binary has a bound or none; where it lies, negative too, it is told at run time.
+    causal = masks.right <= 0
     pack_gqa = packs_heads(problem)
     parts = splits(problem, pack_gqa)
     return AttentionDenseSpec(
@@ -48,7 +49,7 @@ def select(problem: Problem, *, wide_kv: bool = False) -> AttentionDenseSpec:
         head_size=-(-problem.head_dim // 8) * 8,
         causal=causal,
         dtype=SHORT_NAMES[problem.compute_dtype],
-        sliding_window=0 if masks.left >= UNLIMITED else masks.left + 1,
+        sliding_window=0 if masks.left >= UNLIMITED else max(masks.left, 0) + 1,
         # All lengths come out of one binary; the field only lifts the spec's limits on them.
         ragged=True,
         varlen=problem.varlen,

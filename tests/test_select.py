@@ -27,6 +27,8 @@ def problem(masks=(UNLIMITED, UNLIMITED, False), **changes):
         ((UNLIMITED, 0, False), dict(causal=True, sliding_window=0, window_right=-1)),
         ((0, 0, False), dict(causal=True, sliding_window=1, window_right=-1)),
         ((4, 7, False), dict(causal=False, sliding_window=5, window_right=7)),
+        ((UNLIMITED, -9, True), dict(causal=True, sliding_window=0, window_right=-1)),
+        ((-9, 12, True), dict(causal=False, sliding_window=1, window_right=12)),
         ((UNLIMITED, 7, True), dict(sliding_window=0, window_right=7, causal_alignment="top_left")),
     ],
 )

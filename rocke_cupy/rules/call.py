@@ -117,7 +117,9 @@ def _check_arrays(
     axes = check_shapes(q, k, v, layout)
     compute_dtype = check_dtypes(q, k, v, options.compute_dtype, oracle=oracle)
     scale = check_scale(options.softmax_scale, q.shape[-1])
-    masks = check_masks(options.causal, options.window_size, options.causal_alignment)
+    masks = check_masks(
+        options.causal, options.window_size, options.causal_alignment, options.diagonal_offset
+    )
     check_flags(return_lse=options.return_lse, check=options.check)
     num_splits = check_num_splits(options.num_splits)
     if out is not None:

@@ -10,24 +10,48 @@ from .numbers import check_choice, check_flags, shown, whole_number
 UNLIMITED = 2**30
 """A window width that reaches past every key: lengths are below it."""
 
+MAX_OFFSET = 2**29
+"""Far enough for any length, and no sum with a token and a length leaves 32 bits."""
+
 ALIGNMENTS = ("bottom_right", "top_left")
 
 
 @dataclass(frozen=True)
 class Masks:
-    """Which keys a query sees, in whole numbers: ``left`` and ``right`` around the diagonal."""
+    """Which keys a query sees, in whole numbers: ``left`` and ``right`` around the diagonal.
+
+    The diagonal is that of the alignment. An offset is in the two widths, which may be negative.
+    """
 
     left: int
     right: int
     top_left: bool
 
 
-def check_masks(causal: Any, window_size: Any, causal_alignment: Any) -> Masks:
-    """Return the window that ``causal`` and ``window_size`` make together."""
+def check_masks(
+    causal: Any, window_size: Any, causal_alignment: Any, diagonal_offset: Any
+) -> Masks:
+    """Return the window that ``causal``, ``window_size`` and ``diagonal_offset`` make together."""
     check_flags(causal=causal)
     check_choice("causal_alignment", causal_alignment, ALIGNMENTS)
     left, right = _window_widths(window_size)
-    return Masks(left, 0 if causal else right, causal_alignment == "top_left")
+    right = 0 if causal else right
+    offset = _offset(diagonal_offset)
+    return Masks(
+        left if left == UNLIMITED else min(left - offset, UNLIMITED),
+        right if right == UNLIMITED else min(right + offset, UNLIMITED),
+        causal_alignment == "top_left",
+    )
+
+
+def _offset(given: Any) -> int:
+    message = (
+        f"diagonal_offset={shown(given)} must be a whole number from -2**29 to 2**29 = {MAX_OFFSET}"
+    )
+    offset = whole_number(given, message)
+    if abs(offset) > MAX_OFFSET:
+        raise ValueError(message)
+    return offset
 
 
 def _window_widths(window_size: Any) -> list[int]:

@@ -20,6 +20,7 @@ class Options(NamedTuple):
     causal: Any = False
     window_size: Any = (-1, -1)
     causal_alignment: Any = "bottom_right"
+    diagonal_offset: Any = 0
     compute_dtype: Any = None
     return_lse: Any = False
     check: Any = True
@@ -38,6 +39,7 @@ class _Common(TypedDict, total=False):
     causal: bool
     window_size: Window
     causal_alignment: str
+    diagonal_offset: int
     compute_dtype: Any
     out: Any
     check: bool

@@ -28,6 +28,7 @@ class Case:
     causal: bool = False
     window: tuple = (-1, -1)
     alignment: str = "bottom_right"
+    offset: int = 0
     kv_lens: tuple | None = None
     scale: float | None = None
     amplitude: float = 1.0
@@ -59,6 +60,7 @@ class Case:
             causal=self.causal,
             window_size=self.window,
             causal_alignment=self.alignment,
+            diagonal_offset=self.offset,
             kv_lens=None if self.kv_lens is None else np.array(self.kv_lens, np.int32),
             softmax_scale=self.scale,
         )
@@ -67,8 +69,9 @@ class Case:
         """Return which keys each query of a batch entry sees, (Sq, Skv)."""
         length = self.seqlen_kv if self.kv_lens is None else self.kv_lens[entry]
         return visible(
-            self.seqlen_q, length, self.seqlen_kv, self.causal, self.window, self.alignment
-        )
+            self.seqlen_q, length, self.seqlen_kv, self.causal, self.window, self.alignment,
+            self.offset,
+        )  # fmt: skip
 
 
 def with_options(base, options):
@@ -79,10 +82,10 @@ def with_options(base, options):
     return dataclasses.replace(base, **fields), others
 
 
-def visible(seqlen_q, length, seqlen_kv, causal, window, alignment):
+def visible(seqlen_q, length, seqlen_kv, causal, window, alignment, offset=0):
     """Return which of ``seqlen_kv`` stored keys, ``length`` of them valid, each query sees."""
     i, j = np.arange(seqlen_q)[:, None], np.arange(seqlen_kv)[None, :]
-    diagonal = i if alignment == "top_left" else i + length - seqlen_q
+    diagonal = offset + (i if alignment == "top_left" else i + length - seqlen_q)
     sees = np.broadcast_to(j < length, (seqlen_q, seqlen_kv)).copy()
     if causal:
         sees &= j <= diagonal

@@ -347,6 +347,16 @@ WRONG_CALLS = [
         window_size=(1, 2, 3),
     ),
     dense("window -2", ValueError, r"window_size=\(-2, 0\) must be a pair", window_size=(-2, 0)),
+    dense(
+        "offset 0.5", TypeError, "diagonal_offset=0.5 must be a whole number", diagonal_offset=0.5
+    ),
+    dense("offset True", TypeError, "diagonal_offset=True must be", diagonal_offset=True),
+    dense(
+        "offset far",
+        ValueError,
+        r"diagonal_offset=-536870913 must be",
+        diagonal_offset=-(2**29) - 1,
+    ),
     dense("window 0.5", TypeError, r"window_size=\(0.5, 0\) must be a pair", window_size=(0.5, 0)),
     dense(
         "window True", TypeError, r"window_size=\(True, 0\) must be a pair", window_size=(True, 0)
@@ -450,8 +460,8 @@ WRONG_CALLS = [
     dense(
         "out dtype",
         TypeError,
-        r"out\.dtype=float32 must equal q\.dtype=bfloat16",
-        out=zeros(2, 5, 4, 16, dtype="f4"),
+        r"out\.dtype=float64 must equal q\.dtype=bfloat16, or be float32",
+        out=zeros(2, 5, 4, 16, dtype="f8"),
     ),
     aliasing("out is q", "out overlaps q", out_is_q),
     aliasing("out within k", "out overlaps k", out_shifted_into_k),

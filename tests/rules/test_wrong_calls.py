@@ -116,13 +116,13 @@ def test_lengths_may_be_a_list_or_either_integer(lens):
 
 @pytest.mark.parametrize("window", [(None, None), (-1, None), [-1, -1], (2**40, 2**40)])
 def test_ways_to_say_unlimited(window):
-    assert check_masks(False, window, "bottom_right") == check_masks(
-        False, (-1, -1), "bottom_right"
+    assert check_masks(False, window, "bottom_right", 0) == check_masks(
+        False, (-1, -1), "bottom_right", 0
     )
 
 
 def test_numpy_scalars_are_numbers_and_flags():
-    masks = check_masks(np.True_, (np.int64(3), np.int8(5)), "top_left")
+    masks = check_masks(np.True_, (np.int64(3), np.int8(5)), "top_left", np.int8(0))
     assert masks == Masks(3, 0, True)
     assert check_scale(np.float32(0.5), 64) == 0.5
     assert check_scale(3, 64) == 3
