@@ -1,10 +1,12 @@
 """Docstrings of the public names: every argument is described, and every example is run."""
 
 import doctest
+import importlib
 
 import pytest
 
 import rocke_cupy
+from rocke_cupy import distributed
 
 FUNCTIONS = sorted(
     f"rocke_cupy.{name}"
@@ -12,12 +14,13 @@ FUNCTIONS = sorted(
     if name not in ("reference", "KernelBuildError", "KernelSource")
 )
 REFERENCE = ["rocke_cupy.reference.attention", "rocke_cupy.reference.attention_varlen"]
+DISTRIBUTED = [f"rocke_cupy.distributed.{name}" for name in distributed.__all__]
 
 
 def examples_of(name):
     """Return the doctest of a public name."""
     module, _, attribute = name.rpartition(".")
-    owner = rocke_cupy.reference if module.endswith("reference") else rocke_cupy
+    owner = importlib.import_module(module)
     (test,) = [
         t for t in doctest.DocTestFinder().find(getattr(owner, attribute), name) if t.name == name
     ]
@@ -34,7 +37,7 @@ def run(test):
         pytest.param(
             name, marks=pytest.mark.gpu if "import cupy" in examples_of(name).docstring else ()
         )
-        for name in [*FUNCTIONS, *REFERENCE]
+        for name in [*FUNCTIONS, *REFERENCE, *DISTRIBUTED]
     ],
 )
 def test_example_is_there_and_runs(name):
@@ -49,7 +52,7 @@ def test_a_wrong_example_fails():
         run(test)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, *DISTRIBUTED])
 def test_every_argument_is_described(name):
     validate = pytest.importorskip("numpydoc.validate", reason="needs the docs extra")
     faults = {

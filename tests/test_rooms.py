@@ -8,7 +8,7 @@ from helpers.imports import PACKAGE, imports_of
 # Each may import those before it. The emulator has rooms of its own: tests/emulator/test_rooms.py.
 ROOMS = [
     "version", "cache", "arch", "rules", "spec", "kernels", "dense", "select", "gpu", "reference",
-    "merge", "run", "attention", "emulator", "tools", "__init__", "__main__",
+    "merge", "run", "attention", "distributed", "emulator", "tools", "__init__", "__main__",
 ]  # fmt: skip
 FILES = [p for p in sorted(PACKAGE.rglob("*.py")) if "emulator" not in p.parts]
 
