@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from rocke_cupy.emulator.lint.mfma import operands_of, timing_of, waits_after
+from rocke_cupy.emulator.lint.mfma import operands_of, waits_after
 from rocke_cupy.emulator.lint.operands import (
     EXEC,
     EXECZ,
@@ -27,6 +27,7 @@ from rocke_cupy.emulator.lint.operands import (
     is_scalar,
     is_vector,
 )
+from rocke_cupy.emulator.timing.matrix import timing_of
 
 Chain = tuple[str, Span]
 

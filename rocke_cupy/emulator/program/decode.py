@@ -29,6 +29,7 @@ from rocke_cupy.emulator.program.decoded import (
     take,
 )
 from rocke_cupy.emulator.program.disassemble import Line
+from rocke_cupy.emulator.program.matrix import with_formats
 from rocke_cupy.emulator.program.modifiers import apply_modifiers
 from rocke_cupy.emulator.program.operands import (
     TYPES,
@@ -61,6 +62,7 @@ def _plain(decoded: Decoded, line: Line, operands: list[str], modifiers: list[st
     if "clamp" in values and saturating:
         del values["clamp"]
         decoded.op = saturating
+    decoded.op = with_formats(decoded.op, values)
     read_operands(decoded, operands)
     apply_modifiers(decoded, values)
     return decoded

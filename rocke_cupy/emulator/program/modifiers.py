@@ -23,8 +23,9 @@ from rocke_cupy.emulator.core.numbers import (
     UNUSED,
 )
 from rocke_cupy.emulator.program.decoded import Decoded, parse_form
+from rocke_cupy.emulator.program.matrix import matrix_modifiers
 from rocke_cupy.emulator.program.operands import TYPES, UnknownInstruction
-from rocke_cupy.emulator.program.text import named
+from rocke_cupy.emulator.program.text import bits, named
 
 _WORD_1 = SELECTIONS.index("WORD_1")
 _PAIRS = frozenset(name for name, kind in TYPES.items() if kind.code in (PAIR_F32, PAIR_16))
@@ -46,12 +47,14 @@ def apply_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
         If one is not modelled on this instruction.
     """
     sources = parse_form(decoded.op.form)[1]
-    if any(name.lstrip("=") in _PAIRS for name in sources):
+    if decoded.op.unit == "mfma":
+        matrix_modifiers(decoded, values)
+    elif any(name.lstrip("=") in _PAIRS for name in sources):
         _packed_modifiers(decoded, values)
     elif "mix" in sources:
         _mixed_modifiers(decoded, values)
     elif "op_sel" in values:
-        _halves(decoded, _bits(values.pop("op_sel")))
+        _halves(decoded, bits(values.pop("op_sel")))
     if decoded.op.name.startswith("v_permlane"):
         values.pop("bound_ctrl", None)  # every lane has a partner: nothing is out of bounds
     _result_modifiers(decoded, values)
@@ -60,10 +63,6 @@ def apply_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
     if "bitop3" in values:
         decoded.imm = int(values.pop("bitop3"), 0)
     _nothing_left(decoded, values)
-
-
-def _bits(text: str) -> list[int]:
-    return [int(bit) for bit in text.strip("[]").split(",")]
 
 
 def _nothing_left(decoded: Decoded, values: dict[str, str]) -> None:
@@ -75,10 +74,10 @@ def _nothing_left(decoded: Decoded, values: dict[str, str]) -> None:
 
 def _packed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
     count = len(decoded.src)
-    low = _bits(values.pop("op_sel", "")) if "op_sel" in values else [0] * count
-    high = _bits(values.pop("op_sel_hi")) if "op_sel_hi" in values else [1] * count
-    negative = _bits(values.pop("neg_lo")) if "neg_lo" in values else [0] * count
-    negative_high = _bits(values.pop("neg_hi")) if "neg_hi" in values else [0] * count
+    low = bits(values.pop("op_sel", "")) if "op_sel" in values else [0] * count
+    high = bits(values.pop("op_sel_hi")) if "op_sel_hi" in values else [1] * count
+    negative = bits(values.pop("neg_lo")) if "neg_lo" in values else [0] * count
+    negative_high = bits(values.pop("neg_hi")) if "neg_hi" in values else [0] * count
     exchange = decoded.op.name == "v_pk_mov_b32"  # op_sel alone says which half goes where
     for k in range(count):
         operand = decoded.src[k]
@@ -94,8 +93,8 @@ def _mixed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
 
     The core takes abs as NEG_HI.
     """
-    half = _bits(values.pop("op_sel", "[0,0,0]"))
-    is_fp16 = _bits(values.pop("op_sel_hi", "[0,0,0]"))
+    half = bits(values.pop("op_sel", "[0,0,0]"))
+    is_fp16 = bits(values.pop("op_sel_hi", "[0,0,0]"))
     for k, operand in enumerate(decoded.src):
         if operand.kind == CONST and is_fp16[k]:
             raise UnknownInstruction(f"{decoded.op.name} with a constant as fp16")
@@ -104,15 +103,15 @@ def _mixed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
         decoded.src[k] = replace(operand, mods=mods, type=PAIR_16)
 
 
-def _halves(decoded: Decoded, bits: list[int]) -> None:
+def _halves(decoded: Decoded, halves: list[int]) -> None:
     """Read op_sel of an unpacked 16-bit instruction: the high half of a source or the result."""
     results, sources = parse_form(decoded.op.form)
-    for k, bit in enumerate(bits[: len(sources)]):
+    for k, bit in enumerate(halves[: len(sources)]):
         if bit and not TYPES[sources[k].lstrip("=")].half:
             raise UnknownInstruction(f"{decoded.op.name} with op_sel on source {k}")
         if bit:
             decoded.src[k] = replace(decoded.src[k], sel=_WORD_1)
-    if len(bits) > len(sources) and bits[len(sources)]:
+    if len(halves) > len(sources) and halves[len(sources)]:
         if not TYPES[results[0]].half:
             raise UnknownInstruction(f"{decoded.op.name} with op_sel on its result")
         preserve = UNUSED.index("UNUSED_PRESERVE")
@@ -161,7 +160,7 @@ _DPP_FIXED = {
 def _dpp(decoded: Decoded, values: dict[str, str]) -> None:
     control = None
     if "quad_perm" in values:
-        control = sum(lane << 2 * k for k, lane in enumerate(_bits(values.pop("quad_perm"))))
+        control = sum(lane << 2 * k for k, lane in enumerate(bits(values.pop("quad_perm"))))
     for name, code in _DPP_CODES.items():
         if name in values:
             control = code + int(values.pop(name))

@@ -42,7 +42,8 @@ class Type:
 TYPES = {
     "u32": Type(INT, 1), "i32": Type(INT, 1), "b32": Type(INT, 1), "f32": Type(F32, 1),
     "u64": Type(INT, 2), "i64": Type(INT, 2), "b64": Type(INT, 2), "f64": Type(F64, 2),
-    "b96": Type(INT, 3), "b128": Type(INT, 4), "b256": Type(INT, 8), "b512": Type(INT, 16),
+    "b96": Type(INT, 3), "b128": Type(INT, 4), "b192": Type(INT, 6), "b256": Type(INT, 8),
+    "b512": Type(INT, 16), "b1024": Type(INT, 32), "f64x4": Type(F64, 8),
     "f16": Type(F16, 1, True), "h16": Type(F16, 1, True), "u16": Type(INT, 1, True),
     "i16": Type(INT, 1, True), "d16": Type(INT, 1), "m64": Type(MASK, 2),
     "e16": Type(F16, 1, True), "he16": Type(F16, 1, True), "hu16": Type(INT, 1, True),

@@ -52,3 +52,8 @@ def named(modifier: str) -> tuple[str, str]:
     """Cut a modifier into its name and its value."""
     name, _, value = modifier.partition(":")
     return name, value
+
+
+def bits(text: str) -> list[int]:
+    """Return the bits of a modifier's value, such as ``[0,1]``."""
+    return [int(bit) for bit in text.strip("[]").split(",")]

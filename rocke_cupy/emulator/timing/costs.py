@@ -11,7 +11,9 @@ from rocke_cupy.emulator.core.layouts import TIMED_INSTRUCTION
 from rocke_cupy.emulator.core.numbers import TIMED_KINDS
 from rocke_cupy.emulator.program import Program
 from rocke_cupy.emulator.program.decoded import find_op
+from rocke_cupy.emulator.program.text import named, split
 from rocke_cupy.emulator.timing.constants import constants
+from rocke_cupy.emulator.timing.matrix import timing_of
 
 # Other units have a kind of their own name.
 _KIND_OF_UNIT = {"none": "salu", "trans": "valu", "lds_dma": "dma"}
@@ -19,7 +21,6 @@ _KIND_OF_NAME = {"s_nop": "nop", "s_setprio": "priority", "s_endpgm": "end"}
 
 _PACKED_FP32 = re.compile(r"v_pk_(add|mul|fma)_f32|v_pk_mov_b32")
 _WIDE_MULTIPLY = re.compile(r"v_mul_(lo|hi)_[iu]32|v_mad_[iu]64_[iu]32")
-_MATRIX_SHAPE = re.compile(r"v_mfma_\w+?_(\d+x\d+x\d+)_?")
 
 
 def instruction_costs(program: Program) -> np.ndarray:
@@ -40,7 +41,7 @@ def _cost(text: str, immediate: int) -> tuple[str, int, int, int]:
     if kind == "nop":
         return kind, (immediate + 1) * c["issue_turn"], 0, 0
     if kind == "mfma":
-        return kind, c["matrix_issue"], _matrix_cycles(mnemonic), 0
+        return kind, c["matrix_issue"], c["matrix_pass"] * _passes(text), 0
     if kind == "dma":
         size = {"x4": 16, "x3": 12}.get(mnemonic[-2:], 4)
         return kind, 0, LANES * size // c["dma_write_bytes"], 0
@@ -59,12 +60,11 @@ def _kind_of(mnemonic: str, text: str) -> str:
     return _KIND_OF_NAME.get(mnemonic) or _KIND_OF_UNIT.get(unit, unit)
 
 
-def _matrix_cycles(mnemonic: str) -> int:
-    cycles: dict[str, int] = constants()["matrix_pipe"]
-    shape = _MATRIX_SHAPE.match(mnemonic)
-    if shape is None or shape[1] not in cycles:
-        raise NotImplementedError(f"timing=True: the duration of {mnemonic} is not known")
-    return cycles[shape[1]]
+def _passes(text: str) -> int:
+    mnemonic, _, modifiers = split(text)
+    values = dict(map(named, modifiers))
+    formats = (values.get(name, "0") for name in ("cbsz", "blgp"))
+    return timing_of(mnemonic, *formats).passes
 
 
 def _vector_port(mnemonic: str, kind: str) -> str:

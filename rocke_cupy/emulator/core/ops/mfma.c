@@ -1,126 +1,187 @@
-/* Matrix instructions. Lane layouts (facts checked against AMD's matrix instruction calculator and the recorded
-   vectors), for a square of `size` rows and `groups` = 64 / size lane groups, each holding `k_each` values of k:
-     A: lane l, element e is A[l % size][k_each * (l / size) + e], B likewise B[...][l % size]
-     C, D: register r is C[4 * groups * (r / 4) + 4 * (l / size) + r % 4][l % size]
-   16-bit denormals are kept whatever the mode says. How the hardware rounds inside a sum is not published; here C
-   and all products are added in double and rounded once, as in the recording of the vectors. */
+/* Matrix instructions: operands, modifiers and formats. matrix.c multiplies. Modifiers lie in the immediate as in the
+   encoding of the instruction's words: cbsz (2:0), abid (6:3), blgp (9:7). All lanes take part, whatever EXEC says. */
+#include "../matrix.h"
 #include "../numeric.h"
 #include "../machine_tables.h"
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-typedef __m512d Vec;
-enum { VEC = 8 };
-static inline Vec vec_load(const double *p) { return _mm512_loadu_pd(p); }
-static inline Vec vec_widen(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
-static inline void vec_narrow(float *p, Vec v) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(v)); }
-static inline Vec vec_all(double x) { return _mm512_set1_pd(x); }
-static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_pd(a, b, c); }
-#elif defined(__AVX2__) && defined(__FMA__)
-#include <immintrin.h>
-typedef __m256d Vec;
-enum { VEC = 4 };
-static inline Vec vec_load(const double *p) { return _mm256_loadu_pd(p); }
-static inline Vec vec_widen(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
-static inline void vec_narrow(float *p, Vec v) { _mm_storeu_ps(p, _mm256_cvtpd_ps(v)); }
-static inline Vec vec_all(double x) { return _mm256_set1_pd(x); }
-static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_pd(a, b, c); }
-#else
-typedef double Vec;
-enum { VEC = 1 };
-static inline Vec vec_load(const double *p) { return *p; }
-static inline Vec vec_widen(const float *p) { return *p; }
-static inline void vec_narrow(float *p, Vec v) { *p = (float)v; }
-static inline Vec vec_all(double x) { return x; }
-static inline Vec vec_fma(Vec a, Vec b, Vec c) { return a * b + c; } /* the product is exact */
-#endif
-
-typedef double Elements[8][LANES]; /* [element of a lane][lane] */
-
-static void source_matrix(Wave *w, const Operand *o, int bf16, Elements out) {
-    for (int r = 0; r < o->width; r++) {
-        const u32 *v = w->v[o->index + r];
-        for (int i = 0; i < LANES; i++) {
-            out[2 * r][i] = bf16 ? as_f32(v[i] << 16) : f16_to_f32(v[i] & 0xffff);
-            out[2 * r + 1][i] = bf16 ? as_f32(v[i] & 0xffff0000u) : f16_to_f32(v[i] >> 16);
-        }
-    }
-}
-
-/* Two rows of D at a time, a strip of columns in vector registers over the whole of k. */
-enum { STRIP = 4 };
-static inline __attribute__((always_inline)) void multiply_rows(const Elements a, const Elements b, const float *const c[2],
-                                                                float *const d[2], const int rows[2], int size,
-                                                                int k_each) {
-    for (int column = 0; column < size; column += STRIP * VEC) {
-        Vec sum[2][STRIP];
-        for (int half = 0; half < 2; half++)
-            for (int n = 0; n < STRIP; n++) sum[half][n] = vec_widen(c[half] + column + VEC * n);
-        for (int block = 0; block < LANES; block += size)
-            for (int e = 0; e < k_each; e++) {
-                Vec a0 = vec_all(a[e][block + rows[0]]), a1 = vec_all(a[e][block + rows[1]]);
-                for (int n = 0; n < STRIP; n++) {
-                    Vec bn = vec_load(&b[e][block + column + VEC * n]);
-                    sum[0][n] = vec_fma(a0, bn, sum[0][n]);
-                    sum[1][n] = vec_fma(a1, bn, sum[1][n]);
-                }
-            }
-        for (int half = 0; half < 2; half++)
-            for (int n = 0; n < STRIP; n++) vec_narrow(d[half] + column + VEC * n, sum[half][n]);
-    }
-}
-
-static inline __attribute__((always_inline)) void multiply(Wave *w, const Instruction *in, int bf16, int size, int k_each) {
-    Elements a, b;
-    float constant[LANES];
-    const Operand *c = &in->src[2];
-    int groups = LANES / size;
-    source_matrix(w, &in->src[0], bf16, a);
-    source_matrix(w, &in->src[1], bf16, b);
-    for (int i = 0; c->kind != OPERAND_VGPR && i < LANES; i++) constant[i] = as_f32(scalar32(w, c));
-    for (int r = 0; r < size * size / LANES; r++)
-        for (int group = 0; group < groups; group += 2) {
-            float *out = (float *)(void *)w->v[in->dst[0].index + r];
-            const float *old = c->kind == OPERAND_VGPR ? (const float *)(const void *)w->v[c->index + r] : constant;
-            int row = 4 * groups * (r / 4) + 4 * group + r % 4, at = size * group;
-            multiply_rows(a, b, (const float *const[2]){old + at, old + at + size},
-                          (float *const[2]){out + at, out + at + size}, (const int[2]){row, row + 4}, size, k_each);
-        }
-}
+static u32 cbsz(const Instruction *in) { return in->imm & 7; }
+static u32 abid(const Instruction *in) { return in->imm >> 3 & 15; }
+static u32 blgp(const Instruction *in) { return in->imm >> 7 & 7; }
 
 /* The result may lie on the accumulator, row on row, but not across it. */
-static int results_clash(const Instruction *in) {
+static int results_clash(Wave *w, const Instruction *in) {
     const Operand *d = &in->dst[0], *c = &in->src[2];
-    return c->kind == OPERAND_VGPR && d->index != c->index && d->index < c->index + c->width && c->index < d->index + d->width;
+    int clash = c->kind == OPERAND_VGPR && d->index != c->index && d->index < c->index + c->width && c->index < d->index + d->width;
+    if (clash) fail(w, in, FAULT_UNKNOWN, -1, "a matrix result that overlaps its accumulator in part");
+    return clash;
 }
 
-#define MFMA(name, size, k_each, bf16)                                                                                \
-    static void name(Wave *w, const Instruction *in) {                                                                \
-        if (results_clash(in)) {                                                                                      \
-            fail(w, in, FAULT_UNKNOWN, -1, "a matrix result that overlaps its accumulator in part");                  \
-            return;                                                                                                   \
-        }                                                                                                             \
-        set_float_mode(0xf0);                                                                                         \
-        multiply(w, in, bf16, size, k_each);                                                                          \
-        set_float_mode(w->mode);                                                                                      \
-    }
-MFMA(v_mfma_f32_32x32x16_bf16, 32, 8, 1)
-MFMA(v_mfma_f32_32x32x16_f16, 32, 8, 0)
-MFMA(v_mfma_f32_16x16x32_bf16, 16, 8, 1)
-MFMA(v_mfma_f32_16x16x32_f16, 16, 8, 0)
-MFMA(v_mfma_f32_32x32x8_bf16, 32, 4, 1)
-MFMA(v_mfma_f32_32x32x8_f16, 32, 4, 0)
-MFMA(v_mfma_f32_16x16x16_bf16, 16, 4, 1)
-MFMA(v_mfma_f32_16x16x16_f16, 16, 4, 0)
+/* Denormals are kept whatever the mode says (CDNA4 manual 7.4). */
+#define KEEPING_DENORMALS(statement)                                                                                  \
+    set_float_mode(0xf0);                                                                                             \
+    statement;                                                                                                        \
+    set_float_mode(w->mode);
 
-#define MFMA_ROW(name, c_form, ab_form) {#name, c_form ":" ab_form "," ab_form "," c_form, FORMAT_PLAIN, UNIT_MFMA, name, NULL},
+enum { INTEGER_i8 = 1, INTEGER_f32 = 0, INTEGER_f16 = 0, INTEGER_bf16 = 0, INTEGER_fp8 = 0, INTEGER_bf8 = 0 };
+
+static void dense(Wave *w, const Instruction *in, WidenFn *widen_a, WidenFn *widen_b, int size, int k_each, int integer) {
+    Elements a, b;
+    if (results_clash(w, in)) return;
+    KEEPING_DENORMALS({
+        widen_a(w, &in->src[0], a);
+        widen_b(w, &in->src[1], b);
+        multiply(w, &in->dst[0], &in->src[2], a, b, size, k_each, integer);
+    })
+}
+
+/* ---- several matrices at once, whose operands may be taken from other lanes (CDNA4 manual 7.1.6) ---- */
+
+static u32 lane_of_a(const Instruction *in, u32 lane) {
+    u32 block = LANES >> cbsz(in);
+    return lane % block + block * abid(in) * (cbsz(in) > 0);
+}
+
+static u32 lane_of_b(const Instruction *in, u32 lane) {
+    switch (blgp(in)) {
+    case 0: return lane;
+    case 1: return lane % 32;
+    case 2: return lane % 32 + 32;
+    case 3: return (lane + 16) % LANES;
+    }
+    return lane % 16 + 16 * (blgp(in) - 4);
+}
+
+static void take_lanes(const Instruction *in, u32 (*lane_of)(const Instruction *, u32), Elements of, int k_each) {
+    for (int e = 0; e < k_each; e++) {
+        double old[LANES];
+        memcpy(old, of[e], sizeof old);
+        for (u32 i = 0; i < LANES; i++) of[e][i] = old[lane_of(in, i)];
+    }
+}
+
+static void several(Wave *w, const Instruction *in, WidenFn *widen, int size, int blocks, int k_each, int integer) {
+    Elements a, b;
+    if (results_clash(w, in)) return;
+    KEEPING_DENORMALS({
+        widen(w, &in->src[0], a);
+        widen(w, &in->src[1], b);
+        take_lanes(in, lane_of_a, a, k_each);
+        take_lanes(in, lane_of_b, b, k_each);
+        multiply_blocks(w, &in->dst[0], &in->src[2], a, b, size, blocks, k_each, integer);
+    })
+}
+
+/* ---- fp64: four values of k in as many lane groups; rows of D lie side by side. blgp negates A, B and C ---- */
+
+static double double_at(const Wave *w, const Operand *o, int pair, int lane) {
+    if (o->kind != OPERAND_VGPR) return as_f64(scalar64(w, o));
+    return as_f64(join(w->v[o->index + 2 * pair][lane], w->v[o->index + 2 * pair + 1][lane]));
+}
+
+static void multiply_doubles(Wave *w, const Instruction *in, int size, int blocks) {
+    double a[LANES], b[LANES], sign[3];
+    for (u32 k = 0; k < 3; k++) sign[k] = blgp(in) >> k & 1 ? -1.0 : 1.0;
+    for (int i = 0; i < LANES; i++) {
+        a[i] = sign[0] * double_at(w, &in->src[0], 0, i);
+        b[i] = sign[1] * double_at(w, &in->src[1], 0, i);
+    }
+    for (int block = 0; block < blocks; block++)
+        for (int row = 0; row < size; row++)
+            for (int column = 0; column < size; column++) {
+                int pair = row / 4, lane = column + size * (row % 4 + 4 * block);
+                double sum = sign[2] * double_at(w, &in->src[2], pair, lane);
+                for (int k = 0; k < 4; k++)
+                    sum = fma(a[row + size * (block + blocks * k)], b[column + size * (block + blocks * k)], sum);
+                u64 bits = bits_f64(sum);
+                w->v[in->dst[0].index + 2 * pair][lane] = (u32)bits;
+                w->v[in->dst[0].index + 2 * pair + 1][lane] = (u32)(bits >> 32);
+            }
+}
+
+static void doubles(Wave *w, const Instruction *in, int size, int blocks) {
+    if (results_clash(w, in)) return;
+    KEEPING_DENORMALS(multiply_doubles(w, in, size, blocks))
+}
+
+/* ---- fp8, fp6 and fp4 by modifier, with a scale for each 32 values of k or without (CDNA4 manual 7.1.5, 7.2) ---- */
+
+/* Scales are exponents: a byte of a register, by op_sel, or the exponent of a constant. 255 is NaN. */
+static void scale_elements(const Wave *w, const Operand *o, Elements of) {
+    u32 byte = (o->mods & MOD_SEL ? 1 : 0) + (o->mods & MOD_SEL_HI ? 2 : 0);
+    for (int i = 0; i < LANES; i++) {
+        u32 exponent = o->kind == OPERAND_VGPR ? w->v[o->index][i] >> 8 * byte & 255 : (u32)o->value >> 23 & 255;
+        double scale = exponent == 255 ? NAN : ldexp(1.0, (int)exponent - 127);
+        for (int e = 0; e < MOST_ELEMENTS; e++) of[e][i] *= scale;
+    }
+}
+
+static void small(Wave *w, const Instruction *in, int size, int scaled) {
+    Elements a, b;
+    if (results_clash(w, in)) return;
+    KEEPING_DENORMALS({
+        widen_small(w, &in->src[0], cbsz(in), size, a);
+        widen_small(w, &in->src[1], blgp(in), size, b);
+        if (scaled) {
+            scale_elements(w, &in->src[3], a);
+            scale_elements(w, &in->src[4], b);
+        }
+        multiply(w, &in->dst[0], &in->src[2], a, b, size, MOST_ELEMENTS, 0);
+    })
+}
+
+/* ---- sparse A: of each four values of k two are stored, and two bits say of each which (CDNA4 manual 7.5) ---- */
+
+static void sparse(Wave *w, const Instruction *in, WidenFn *widen_a, WidenFn *widen_b, int size, int stored, int integer) {
+    Elements packed, a, b;
+    u32 sets = 16u / (u32)stored, shift = cbsz(in) & 3 ? 0 : abid(in) % sets * 2 * (u32)stored;
+    const u32 *indices = w->v[in->src[2].index];
+    memset(a, 0, sizeof a);
+    KEEPING_DENORMALS({
+        widen_a(w, &in->src[0], packed);
+        widen_b(w, &in->src[1], b);
+        for (int e = 0; e < stored; e++)
+            for (int i = 0; i < LANES; i++) a[e / 2 * 4 + (int)(indices[i] >> shift >> 2 * e & 3)][i] += packed[e][i];
+        multiply(w, &in->dst[0], &in->dst[0], a, b, size, 2 * stored, integer);
+    })
+}
+
+#define DENSE(name, size, k_each, A, B, sources)                                                                      \
+    static void name(Wave *w, const Instruction *in) {                                                                \
+        dense(w, in, widen_##A, widen_##B, size, k_each, INTEGER_##A);                                                \
+    }
+#define BLOCKS(name, size, blocks, k_each, A, results, sources)                                                       \
+    static void name(Wave *w, const Instruction *in) {                                                                \
+        several(w, in, widen_##A, size, blocks, k_each, INTEGER_##A);                                                 \
+    }
+#define DOUBLE(name, size, blocks, results)                                                                           \
+    static void name(Wave *w, const Instruction *in) { doubles(w, in, size, blocks); }
+#define SMALL(name, with_scale, size)                                                                                 \
+    static void name(Wave *w, const Instruction *in) { small(w, in, size, 0); }                                       \
+    static void with_scale(Wave *w, const Instruction *in) { small(w, in, size, 1); }
+#define SPARSE(name, size, stored, A, B, sources, dense_sources)                                                      \
+    static void name(Wave *w, const Instruction *in) {                                                                \
+        sparse(w, in, widen_##A, widen_##B, size, stored, INTEGER_##A);                                               \
+    }
+#include "mfma.inc"
+#undef DENSE
+#undef BLOCKS
+#undef DOUBLE
+#undef SMALL
+#undef SPARSE
+
+#define RESULT_16 "b128"
+#define RESULT_32 "b512"
+#define MATRIX_ROW(name, form) {#name, form, FORMAT_PLAIN, UNIT_MFMA, name, NULL},
+#define DENSE(name, size, k_each, A, B, sources)                                                                      \
+    MATRIX_ROW(name, RESULT_##size ":" #sources "," #sources "," RESULT_##size)
+#define BLOCKS(name, size, blocks, k_each, A, results, sources)                                                       \
+    MATRIX_ROW(name, #results ":" #sources "," #sources "," #results)
+#define DOUBLE(name, size, blocks, results) MATRIX_ROW(name, #results ":f64,f64," #results)
+#define SMALL(name, with_scale, size)                                                                                 \
+    MATRIX_ROW(name, RESULT_##size ":cbsz,blgp," RESULT_##size)                                                       \
+    MATRIX_ROW(with_scale, RESULT_##size ":cbsz,blgp," RESULT_##size ",u32,u32")
+#define SPARSE(name, size, stored, A, B, sources, dense_sources)                                                      \
+    MATRIX_ROW(name, RESULT_##size ":" #sources "," #dense_sources ",u32")
 const Op mfma_ops[] = {
-    MFMA_ROW(v_mfma_f32_32x32x16_bf16, "b512", "b128")
-    MFMA_ROW(v_mfma_f32_32x32x16_f16, "b512", "b128")
-    MFMA_ROW(v_mfma_f32_16x16x32_bf16, "b128", "b128")
-    MFMA_ROW(v_mfma_f32_16x16x32_f16, "b128", "b128")
-    {"v_mfma_f32_32x32x8_bf16", "b512:b64,b64,b512", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_32x32x8_bf16, NULL},
-    {"v_mfma_f32_32x32x8_f16", "b512:b64,b64,b512", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_32x32x8_f16, NULL},
-    {"v_mfma_f32_16x16x16_bf16", "b128:b64,b64,b128", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_16x16x16_bf16, NULL},
-    {"v_mfma_f32_16x16x16_f16", "b128:b64,b64,b128", FORMAT_PLAIN, UNIT_MFMA, v_mfma_f32_16x16x16_f16, NULL},
+#include "mfma.inc"
     {0}};
