@@ -28,6 +28,19 @@
         (void)imm;                                                                                                    \
         FOR_LANES { READ3(A, B, C); RESULT(D, expression); }                                                          \
     }
+/* N2, N3: as V2 and V3; the expression sees the mode. */
+#define N2(name, D, A, B, expression)                                                                                 \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        DESTINATION; ROWS2;                                                                                           \
+        u32 mode = r->mode;                                                                                           \
+        FOR_LANES { READ2(A, B); RESULT(D, expression); }                                                             \
+    }
+#define N3(name, D, A, B, C, expression)                                                                              \
+    static void lanes_##name(const Rows *r) {                                                                         \
+        DESTINATION; ROWS3;                                                                                           \
+        u32 mode = r->mode;                                                                                           \
+        FOR_LANES { READ3(A, B, C); RESULT(D, expression); }                                                          \
+    }
 /* VA2: the destination is also source c. */
 #define VA2(name, D, A, B, expression) V3(name, D, A, B, D, expression)
 /* VV3: a fourth source, VCC as a lane mask, that the text does not show. */

@@ -164,6 +164,7 @@ void execute_lanes(Wave *w, const Instruction *in) {
     Rows r;
     u64 exec = exec_of(w), write = exec;
     r.imm = in->imm;
+    r.mode = w->mode;
     r.mask = mask_row;
     for (int k = 0; k < in->n_src; k++) fetch_rows(w, in, k, temp[k], r.s[k]);
     if (in->flags & FLAG_DPP) write &= fetch_dpp(w, in, temp[0], r.s[0]);

@@ -10,7 +10,7 @@ struct Rows {
     const u32 *s[5][2]; /* low and high registers of each source; a lane mask is a row of 0 and ~0 */
     u32 *d[2];
     u32 *mask; /* lane mask result, 0 or ~0 */
-    u32 imm;
+    u32 imm, mode;
 };
 
 #if defined(__clang__)
@@ -34,6 +34,8 @@ struct Rows {
 #define CALC_n32 u32
 #define CALC_u16 u32
 #define CALC_i16 i32
+#define CALC_u8 u32
+#define CALC_hu8 u32
 #define CALC_m64 u32
 #define READ_u32(x) (x##_low[i])
 #define READ_i32(x) ((i32)x##_low[i])
@@ -47,6 +49,7 @@ struct Rows {
 #define READ_n32(x) (x##_low[i])
 #define READ_u16(x) (x##_low[i] & 0xffff)
 #define READ_i16(x) ((i32)(i16)x##_low[i])
+#define READ_u8(x) (x##_low[i] & 0xff)
 #define READ_m64(x) (x##_low[i])
 #define WRITE_u32(value) d_low[i] = (value)
 #define WRITE_i32(value) d_low[i] = (u32)(value)
@@ -62,6 +65,7 @@ struct Rows {
 /* h.., the newer 16-bit instructions: the other half of the destination stays. */
 #define WRITE_he16(value) d_low[i] = (d_low[i] & 0xffff0000u) | f64_to_f16(value)
 #define WRITE_hu16(value) d_low[i] = (d_low[i] & 0xffff0000u) | ((value) & 0xffff)
+#define WRITE_hu8(value) d_low[i] = (d_low[i] & 0xffffff00u) | ((value) & 0xff)
 #define WRITE_h16(value) d_low[i] = (d_low[i] & 0xffff0000u) | f32_to_f16(value)
 
 #define ROW(x, k) const u32 *x##_low = r->s[k][0], *x##_high = r->s[k][1]; (void)x##_low; (void)x##_high

@@ -3,6 +3,8 @@
 #undef V1
 #undef V2
 #undef V3
+#undef N2
+#undef N3
 #undef VA2
 #undef VV3
 #undef VM2
@@ -24,6 +26,8 @@
 #define V1(name, D, A, expression) LANE_ROW(name, #D ":" #A, UNIT_VALU, execute_lanes)
 #define V2(name, D, A, B, expression) LANE_ROW(name, #D ":" #A "," #B, UNIT_VALU, execute_lanes)
 #define V3(name, D, A, B, C, expression) LANE_ROW(name, #D ":" #A "," #B "," #C, UNIT_VALU, execute_lanes)
+#define N2 V2
+#define N3 V3
 #define VA2(name, D, A, B, expression) LANE_ROW(name, #D ":" #A "," #B ",=" #D, UNIT_VALU, execute_lanes)
 #define VV3(name, D, A, B, C, expression) LANE_ROW(name, #D ":" #A "," #B "," #C ",vcc", UNIT_VALU, execute_lanes)
 #define VM2(name, D, A, B, expression) LANE_ROW(name, #D ",m64:" #A "," #B, UNIT_VALU, execute_lanes)

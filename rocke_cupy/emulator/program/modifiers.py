@@ -27,7 +27,7 @@ from rocke_cupy.emulator.program.matrix import matrix_modifiers
 from rocke_cupy.emulator.program.operands import TYPES, UnknownInstruction
 from rocke_cupy.emulator.program.text import bits, named
 
-_WORD_1 = SELECTIONS.index("WORD_1")
+_BYTE_0, _WORD_1 = SELECTIONS.index("BYTE_0"), SELECTIONS.index("WORD_1")
 _PAIRS = frozenset(name for name, kind in TYPES.items() if kind.code in (PAIR_F32, PAIR_16))
 
 
@@ -54,7 +54,7 @@ def apply_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
     elif "mix" in sources:
         _mixed_modifiers(decoded, values)
     elif "op_sel" in values:
-        _halves(decoded, bits(values.pop("op_sel")))
+        _parts(decoded, bits(values.pop("op_sel")))
     if decoded.op.name.startswith("v_permlane"):
         values.pop("bound_ctrl", None)  # every lane has a partner: nothing is out of bounds
     _result_modifiers(decoded, values)
@@ -103,18 +103,30 @@ def _mixed_modifiers(decoded: Decoded, values: dict[str, str]) -> None:
         decoded.src[k] = replace(operand, mods=mods, type=PAIR_16)
 
 
-def _halves(decoded: Decoded, halves: list[int]) -> None:
-    """Read op_sel of an unpacked 16-bit instruction: the high half of a source or the result."""
+def _parts(decoded: Decoded, chosen: list[int]) -> None:
+    """Read op_sel of an unpacked instruction: the half or byte of a source or the result.
+
+    A half takes the bit of its operand. A byte takes two: those of the first two sources, and the
+    two behind them for the result (CDNA4 manual 7.3).
+    """
     results, sources = parse_form(decoded.op.form)
-    for k, bit in enumerate(halves[: len(sources)]):
+    preserve = UNUSED.index("UNUSED_PRESERVE")
+    if TYPES[sources[0].lstrip("=")].byte:
+        sel = _BYTE_0 + chosen[0] + 2 * chosen[1]
+        decoded.src[0] = replace(decoded.src[0], sel=sel)
+        chosen = [0, 0, *chosen[2:]]
+    if TYPES[results[0]].byte:
+        sel = _BYTE_0 + chosen[2] + 2 * chosen[3]
+        decoded.dst[0] = replace(decoded.dst[0], sel=sel, unused=preserve)
+        chosen = chosen[:2]
+    for k, bit in enumerate(chosen[: len(sources)]):
         if bit and not TYPES[sources[k].lstrip("=")].half:
             raise UnknownInstruction(f"{decoded.op.name} with op_sel on source {k}")
         if bit:
             decoded.src[k] = replace(decoded.src[k], sel=_WORD_1)
-    if len(halves) > len(sources) and halves[len(sources)]:
+    if len(chosen) > len(sources) and chosen[len(sources)]:
         if not TYPES[results[0]].half:
             raise UnknownInstruction(f"{decoded.op.name} with op_sel on its result")
-        preserve = UNUSED.index("UNUSED_PRESERVE")
         decoded.dst[0] = replace(decoded.dst[0], sel=_WORD_1, unused=preserve)
 
 

@@ -32,11 +32,12 @@ class UnknownInstruction(ValueError):  # noqa: N818 (the name says what is wrong
 
 @dataclass(frozen=True)
 class Type:
-    """An operand type of the semantics tables: registers, how signs apply, 16-bit or not."""
+    """An operand type of the semantics tables: registers, how signs apply, whether it is a part."""
 
     code: int
     width: int
     half: bool = False
+    byte: bool = False
 
 
 TYPES = {
@@ -49,7 +50,7 @@ TYPES = {
     "e16": Type(F16, 1, True), "he16": Type(F16, 1, True), "hu16": Type(INT, 1, True),
     "n32": Type(F32, 1), "mix": Type(F32, 1), "pe16": Type(PAIR_16, 1, True),
     "pf32": Type(PAIR_F32, 2), "pf16": Type(PAIR_16, 1, True), "pu16": Type(PAIR_16, 1, True),
-    "pi16": Type(PAIR_16, 1, True),
+    "pi16": Type(PAIR_16, 1, True), "u8": Type(INT, 1, byte=True), "hu8": Type(INT, 1, byte=True),
 }  # fmt: skip
 
 
