@@ -165,6 +165,36 @@ static inline float dot2_bf16(u32 a, u32 b, float c) {
 
 static inline i32 clip_i32(i64 x) { return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (i32)x; }
 
+/* v_lerp_u8: the mean of each two bytes, rounded up where the byte of c is odd. */
+static inline u32 mean_of_bytes(u32 a, u32 b, u32 c) {
+    u32 result = 0;
+    for (int at = 0; at < 32; at += 8) result |= ((a >> at & 255) + (b >> at & 255) + (c >> at & 1)) >> 1 << at;
+    return result;
+}
+static inline u32 clip_byte(i32 x, i32 least, i32 most) { return (u32)(x < least ? least : x > most ? most : x) & 255; }
+static inline float round_f16(float x) { return f16_to_f32(f32_to_f16(x)); }
+
+/* The face of a cube that a direction meets, its axis, and the place on it. z comes before y before x. */
+static inline u32 cube_major(float x, float y, float z) {
+    u32 is_z = (fabsf(z) >= fabsf(x)) & (fabsf(z) >= fabsf(y)), is_y = fabsf(y) >= fabsf(x);
+    return is_z ? 2 : is_y;
+}
+static inline float cube_axis(float x, float y, float z) {
+    u32 major = cube_major(x, y, z);
+    return major == 2 ? z : major ? y : x;
+}
+static inline float cube_face(float x, float y, float z) {
+    return (float)(i32)(2 * cube_major(x, y, z) + (cube_axis(x, y, z) < 0.0f));
+}
+static inline float cube_s(float x, float y, float z) {
+    u32 major = cube_major(x, y, z), negative = cube_axis(x, y, z) < 0.0f;
+    return major == 2 ? (negative ? -x : x) : major ? x : negative ? z : -z;
+}
+static inline float cube_t(float x, float y, float z) {
+    u32 major = cube_major(x, y, z), negative = y < 0.0f;
+    return major == 1 ? (negative ? -z : z) : -y;
+}
+
 /* v_trig_preop_f64: 53 bits of 2/pi, from a place that the argument's exponent and the segment choose. */
 static const u64 TWO_OVER_PI[19] = {
     0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull,

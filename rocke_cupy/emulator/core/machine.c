@@ -66,7 +66,7 @@ static void execute_unknown(Wave *w, const Instruction *in) { fail(w, in, FAULT_
 /* ---- instruction tables ---- */
 
 static const Op *const TABLES[] = {scalar_ops, vector_ops, double_ops, convert_ops, packed_ops, compare_ops,
-                                   mfma_ops, lane_ops, ds_ops, buffer_ops, flat_ops, control_ops, small_float_ops};
+                                   mfma_ops, lane_ops, ds_ops, buffer_ops, flat_ops, control_ops, small_float_ops, dot_ops};
 
 /* The instruction with a number, counted through all tables; NULL past the last one. */
 const Op *rocke_op(u32 number) {

@@ -51,6 +51,7 @@ static void v_fma_mixhi_f16(Wave *w, const Instruction *in) { fma_mix(w, in, 16)
 const Op packed_ops[] = {
 #include "packed.inc"
     {"v_pk_mov_b32", "pf32:pf32,pf32", FORMAT_PLAIN, UNIT_VALU, v_pk_mov_b32, NULL},
+    {"v_pk_fmac_f16", "pe16:pe16,pe16,=pe16", FORMAT_PLAIN, UNIT_VALU, execute_packed16, lanes_v_pk_fma_f16},
     {"v_fma_mix_f32", "b32:mix,mix,mix", FORMAT_PLAIN, UNIT_VALU, v_fma_mix_f32, NULL},
     {"v_fma_mixlo_f16", "b32:mix,mix,mix", FORMAT_PLAIN, UNIT_VALU, v_fma_mixlo_f16, NULL},
     {"v_fma_mixhi_f16", "b32:mix,mix,mix", FORMAT_PLAIN, UNIT_VALU, v_fma_mixhi_f16, NULL},

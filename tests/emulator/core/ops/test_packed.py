@@ -76,6 +76,8 @@ def test_pairs_under_exec():
         ("v_pk_mul_f16 v1, v20, v21", 10.0, 40.0),
         ("v_pk_fma_f16 v1, v20, v21, v22", 110.0, 240.0),
         ("v_pk_max_f16 v1, v20, v21", 10.0, 20.0),
+        ("v_pk_maximum3_f16 v1, v20, v21, v22", 100.0, 200.0),
+        ("v_pk_minimum3_f16 v1, v20, v21, v22", 1.0, 2.0),
         ("v_pk_min_f16 v1, v20, v21", 1.0, 2.0),
         ("v_pk_add_f16 v1, v20, v21 op_sel:[1,0] op_sel_hi:[0,1]", 12.0, 21.0),
         ("v_pk_add_f16 v1, v20, v21 neg_lo:[0,1] neg_hi:[1,0]", -9.0, 18.0),
@@ -86,6 +88,14 @@ def test_fp16_pairs(text, low, high):
     state = given()
     step(text, state)
     assert state.v[1, 0] == h(low, high)
+
+
+def test_fp16_pairs_accumulate():
+    state = given()
+    state.v[1] = h(0.5, np.nan)
+    step("v_pk_fmac_f16_e32 v1, v20, v21", state)
+    assert state.v[1, 0] & 0xFFFF == h(10.5, 0)
+    assert np.isnan(state.v[1:2].view(np.float16)[0, 1])
 
 
 @pytest.mark.parametrize(

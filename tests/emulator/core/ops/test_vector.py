@@ -84,9 +84,59 @@ INTEGERS = [
     ("v_mul_lo_u16_e32 v1, v2, v4", 0x101, 0x101, 0, 0x201),
     ("v_max_i16_e32 v1, v2, v4", 0xFFFF, 1, 0, 1),
     ("v_ashrrev_i16_e32 v1, v2, v4", 3, 0x8000, 0, 0xF000),
+    ("v_add_i16 v1, v2, v4", 0x7FFF, 2, 0, 0x8001),
+    ("v_sub_i16 v1, v2, v4", 1, 2, 0, 0xFFFF),
+    ("v_mad_u16 v1, v2, v4, v6", 0x101, 0x101, 0xFFFF, 0x200),
+    ("v_mad_i16 v1, v2, v4, v6", 0xFFFF, 3, 1, 0xFFFE),
+    ("v_mad_legacy_i16 v1, v2, v4, v6", 0xFFFF, 3, 1, 0xFFFE),
+    ("v_max3_u16 v1, v2, v4, v6", 0xFFFF, 3, 1, 0xFFFF),
+    ("v_min3_u16 v1, v2, v4, v6", 0xFFFF, 3, 1, 1),
+    ("v_med3_u16 v1, v2, v4, v6", 0xFFFF, 3, 1, 3),
+    ("v_max3_i16 v1, v2, v4, v6", 0xFFFF, 3, 1, 3),
+    ("v_min3_i16 v1, v2, v4, v6", 0xFFFF, 3, 1, 0xFFFF),
+    ("v_med3_i16 v1, v2, v4, v6", 0xFFFF, 3, 1, 1),
+    ("v_lerp_u8 v1, v2, v4, v6", 0x0103FF05, 0x0204FF06, 0x01000001, 0x0203FF06),
+    ("v_ashr_pk_i8_i32 v1, v2, v4, v6", 0x1234, 0xFFFFFFF0, 33, 0xF87F),
+    ("v_ashr_pk_u8_i32 v1, v2, v4, v6", 0x1234, 0xFFFFFFF0, 1, 0x00FF),
+    ("v_ashr_pk_u8_i32 v1, v2, v4, v6", 0xFC, 0x10, 2, 0x043F),
+    ("v_sat_pk_u8_i16_e32 v1, v2", 0x0100FFFF, 0, 0, 0xFF00),
+    ("v_sat_pk_u8_i16_e32 v1, v2", 0x00120034, 0, 0, 0x1234),
+    ("v_cvt_pk_i16_i32 v1, v2, v4", 70000, 0xFFFFFFF0, 0, 0xFFF07FFF),
+    ("v_cvt_off_f32_i4_e32 v1, v2", 0xFA, 0, 0, f(-6 / 16)),
+    ("v_cvt_off_f32_i4_e32 v1, v2", 7, 0, 0, f(7 / 16)),
 ]
 
 FLOATS = [
+    # direction (1, -3, 2) meets the face of -y; ties go to z, then y
+    ("v_cubeid_f32 v1, v2, v4, v6", f(1.0), f(-3.0), f(2.0), f(3.0)),
+    ("v_cubema_f32 v1, v2, v4, v6", f(1.0), f(-3.0), f(2.0), f(-6.0)),
+    ("v_cubesc_f32 v1, v2, v4, v6", f(1.0), f(-3.0), f(2.0), f(1.0)),
+    ("v_cubetc_f32 v1, v2, v4, v6", f(1.0), f(-3.0), f(2.0), f(-2.0)),
+    ("v_cubeid_f32 v1, v2, v4, v6", f(-3.0), f(3.0), f(-3.0), f(5.0)),
+    ("v_cubesc_f32 v1, v2, v4, v6", f(-3.0), f(3.0), f(-3.0), f(3.0)),
+    ("v_cubeid_f32 v1, v2, v4, v6", f(-3.0), f(1.0), f(-2.0), f(1.0)),
+    ("v_cubesc_f32 v1, v2, v4, v6", f(-3.0), f(1.0), f(-2.0), f(-2.0)),
+    ("v_cubetc_f32 v1, v2, v4, v6", f(-3.0), f(1.0), f(-2.0), f(-1.0)),
+    ("v_cubema_f32 v1, v2, v4, v6", f(-3.0), f(1.0), f(-2.0), f(-6.0)),
+    ("v_cvt_pk_u8_f32 v1, v2, v4, v6", f(2.5), 2, 0x11223344, 0x11023344),
+    ("v_cvt_pk_u8_f32 v1, v2, v4, v6", f(300.0), 5, 0x11223344, 0x1122FF44),
+    ("v_cvt_pk_u8_f32 v1, v2, v4, v6", f(-3.0), 3, 0x11223344, 0x00223344),
+    ("v_cvt_pknorm_i16_f32 v1, v2, v4", f(0.5), f(-7.0), 0, 0x80014000),
+    ("v_cvt_pknorm_u16_f32 v1, v2, v4", f(0.5), f(7.0), 0, 0xFFFF8000),
+    ("v_cvt_pknorm_i16_f16 v1, v2, v4", h(1.0), h(-0.5), 0, 0xC0007FFF),
+    ("v_cvt_pknorm_u16_f16 v1, v2, v4", h(1.0), h(-0.5), 0, 0xFFFF),
+    ("v_cvt_norm_i16_f16_e32 v1, v2", h(-1.0), 0, 0, 0x8001),
+    ("v_cvt_norm_u16_f16_e32 v1, v2", h(0.25), 0, 0, 0x4000),
+    # the product of mad is rounded, that of fma is not
+    ("v_mad_f16 v1, v2, v4, v6", h(1.0 + 2**-10), h(1.0 + 2**-10), h(-1.0 - 2**-9), 0),
+    ("v_fma_legacy_f16 v1, v2, v4, v6", *[h(1.0 + 2**-10)] * 2, h(-1.0 - 2**-9), h(2**-20)),
+    ("v_mad_legacy_f16 v1, v2, v4, v6", h(1.5), h(2.0), h(1.0), h(4.0)),
+    ("v_madak_f16 v1, v2, v4, 0x3c00", h(1.5), h(2.0), 0, h(4.0)),
+    ("v_madmk_f16 v1, v2, 0x4000, v4", h(1.5), h(1.0), 0, h(4.0)),
+    ("v_frexp_mant_f16_e32 v1, v2", h(12.0), 0, 0, h(0.75)),
+    ("v_frexp_exp_i16_f16_e32 v1, v2", h(12.0), 0, 0, 4),
+    ("v_frexp_exp_i16_f16_e32 v1, v2", h(2**-24), 0, 0, 0xFFE9),
+    ("v_div_fixup_legacy_f16 v1, v2, v4, v6", h(2.0), h(-0.0), h(1.0), h(-float("inf"))),
     ("v_add_f32_e32 v1, v2, v4", f(1.5), f(2.25), 0, f(3.75)),
     ("v_sub_f32_e32 v1, v2, v4", f(1.5), f(2.25), 0, f(-0.75)),
     ("v_subrev_f32_e32 v1, v2, v4", f(1.5), f(2.25), 0, f(0.75)),
@@ -174,6 +224,24 @@ def test_results_of_64_bits(text, a, b, c, result):
     state = given(a, b, c)
     step(text, state)
     assert hex(int(state.v[8, 5]) | int(state.v[9, 5]) << 32) == hex(result)
+
+
+def test_a_16_bit_result_leaves_the_other_half_unless_it_is_an_old_one():
+    for name, upper in (("mad_u16", 0xABCD0000), ("mad_legacy_u16", 0), ("mad_f16", 0xABCD0000)):
+        state = State()
+        state.v[1] = 0xABCD1234
+        step(f"v_{name} v1, v2, v2, v2", state)
+        assert state.v[1, 0] == upper
+
+
+def test_accumulating_instructions_of_16_bits():
+    state = State()
+    state.v[1], state.v[2], state.v[3] = 0xAAAA3C00, h(1.5), h(2.0)
+    step("v_mac_f16_e32 v1, v2, v3", state)
+    assert state.v[1, 0] == h(4.0)
+    state.floats(2)[:], state.v[3] = 9.0, 1
+    step("v_cvt_pkaccum_u8_f32 v1, v2, v3", state)
+    assert state.v[1, 0] == h(4.0) & 0xFF | 0x900
 
 
 def test_an_accumulating_instruction_adds_to_its_result():
