@@ -122,7 +122,7 @@ def _ds(decoded: Decoded, line: Line, operands: list[str], modifiers: list[str])
             raise UnknownInstruction(f"{decoded.op.name} with modifier {modifier}")
     read_operands(decoded, operands)
     low = line.words[0] & 0xFFFF
-    two_offsets = any(name in decoded.op.name for name in ("read2", "write2"))
+    two_offsets = any(name in decoded.op.name for name in ("read2", "write2", "xchg2"))
     decoded.offset, decoded.offset1 = (low & 255, low >> 8) if two_offsets else (low, 0)
     return decoded
 

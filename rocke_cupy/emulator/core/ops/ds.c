@@ -160,9 +160,10 @@ static void count_lanes(Wave *w, const Instruction *in, EffectFn *effect) {
 static void ds_append(Wave *w, const Instruction *in) { count_lanes(w, in, effect_append); }
 static void ds_consume(Wave *w, const Instruction *in) { count_lanes(w, in, effect_consume); }
 
-/* ---- transposed read: in each group of 16 lanes, lane j, halfword n comes from lane 4n + j/4, halfword j%4 ---- */
+/* ---- transposed reads: in each group of 16 lanes the elements that they supply, one lane after the other, are rows of
+   16, and lane j gets column j (FlyDSL's copy atoms, which have all four; ROCm/rocm-systems PR 10175) ---- */
 
-/* Halfword n of the 16 lanes is therefore what lanes 4n .. 4n+3 supply, one after the other. */
+/* Of 16 bits: halfword n of the 16 lanes is what lanes 4n .. 4n+3 supply. */
 static void effect_read_transposed(Wave *w, Pending *p) {
     u32(*v)[LANES] = destination(w, p);
     const u8 *lds = w->group->lds;
@@ -176,16 +177,81 @@ static void effect_read_transposed(Wave *w, Pending *p) {
     }
 }
 
-static void ds_read_b64_tr_b16(Wave *w, const Instruction *in) {
+static inline void transpose_bits(Wave *w, Pending *p, u32 bits, u32 bytes) {
+    u32(*v)[LANES] = destination(w, p);
+    for (int row = 0; row < LANES; row += 16) {
+        u8 block[16 * 12 + 1];
+        for (u32 lane = 0; lane < 16; lane++) memcpy(block + bytes * lane, w->group->lds + p->lds[(u32)row + lane], bytes);
+        for (u32 j = 0; j < 16; j++) {
+            u64 column[2] = {0, 0};
+            for (u32 n = 0; n < 8 * bytes / bits; n++) {
+                u32 from = bits * (16 * n + j), to = bits * n;
+                u64 element = (u64)((block[from / 8] | block[from / 8 + 1] << 8) >> from % 8 & ((1 << bits) - 1));
+                column[to / 64] |= element << to % 64;
+                if (to % 64 + bits > 64) column[1] |= element >> (64 - to % 64);
+            }
+            for (u32 k = 0; k < bytes / 4; k++) v[k][(u32)row + j] = (u32)(column[k / 2] >> 32 * (k % 2));
+        }
+    }
+}
+static void effect_transpose_8(Wave *w, Pending *p) { transpose_bits(w, p, 8, 8); }
+static void effect_transpose_6(Wave *w, Pending *p) { transpose_bits(w, p, 6, 12); }
+static void effect_transpose_4(Wave *w, Pending *p) { transpose_bits(w, p, 4, 8); }
+
+static void read_transposed(Wave *w, const Instruction *in, u32 size, u32 alignment, EffectFn *effect) {
     if (exec_of(w) != ~0ull) {
         fail(w, in, FAULT_UNKNOWN, -1, "a transposed read with lanes off (EXEC %016llx) is not defined",
              (unsigned long long)exec_of(w));
         return;
     }
-    Pending *p = issue_lds(w, in, LDS_READ, 8, 1, 1, effect_read_transposed);
-    lds_aligned(w, p, 8, "transposed read");
+    Pending *p = issue_lds(w, in, LDS_READ, size, 1, 1, effect);
+    lds_aligned(w, p, alignment, "transposed read");
     issued(w, p);
 }
+static void ds_read_b64_tr_b16(Wave *w, const Instruction *in) { read_transposed(w, in, 8, 8, effect_read_transposed); }
+static void ds_read_b64_tr_b8(Wave *w, const Instruction *in) { read_transposed(w, in, 8, 8, effect_transpose_8); }
+static void ds_read_b64_tr_b4(Wave *w, const Instruction *in) { read_transposed(w, in, 8, 8, effect_transpose_4); }
+/* AMD's HIP reference asks for 12 bytes, rocRoller for 16. */
+static void ds_read_b96_tr_b6(Wave *w, const Instruction *in) { read_transposed(w, in, 12, 4, effect_transpose_6); }
+
+/* ---- exchanges at two addresses, and of what is marked ---- */
+
+static void effect_exchange(Wave *w, Pending *p) {
+    u32(*v)[LANES] = destination(w, p), each = p->lds_size / 4u;
+    for (int i = 0; i < LANES; i++) {
+        if (!(p->exec >> i & 1)) continue;
+        u32 old[4], next[4];
+        for (u32 part = 0; part < 2; part++) memcpy(old + part * each, w->group->lds + place(p, i, part), p->lds_size);
+        for (u32 k = 0; k < 2 * each; k++) next[k] = p->data[k][i];
+        for (u32 part = 0; part < 2; part++) memcpy(w->group->lds + place(p, i, part), next + part * each, p->lds_size);
+        for (u32 k = 0; k < 2 * each; k++) v[k][i] = old[k];
+    }
+}
+
+static void exchange_two(Wave *w, const Instruction *in, u32 size, u32 unit) {
+    Pending *p = issue_lds(w, in, LDS_READ | LDS_WRITE | LDS_ATOMIC, size, 2, unit, effect_exchange);
+    capture_data(w, p, in);
+    lds_aligned(w, p, size, "LDS atomic");
+    issued(w, p);
+}
+static void ds_wrxchg2_rtn_b32(Wave *w, const Instruction *in) { exchange_two(w, in, 4, 4); }
+static void ds_wrxchg2_rtn_b64(Wave *w, const Instruction *in) { exchange_two(w, in, 8, 8); }
+static void ds_wrxchg2st64_rtn_b32(Wave *w, const Instruction *in) { exchange_two(w, in, 4, 256); }
+static void ds_wrxchg2st64_rtn_b64(Wave *w, const Instruction *in) { exchange_two(w, in, 8, 512); }
+
+/* A dword is written if its highest bit is set, without that bit. */
+static void effect_exchange_marked(Wave *w, Pending *p) {
+    u32(*v)[LANES] = destination(w, p);
+    for (int i = 0; i < LANES; i++) {
+        u32 old[2], next[2];
+        if (!(p->exec >> i & 1)) continue;
+        memcpy(old, w->group->lds + p->lds[i], sizeof old);
+        for (int k = 0; k < 2; k++) next[k] = p->data[k][i] >> 31 ? p->data[k][i] & 0x7fffffff : old[k];
+        memcpy(w->group->lds + p->lds[i], next, sizeof next);
+        for (int k = 0; k < 2; k++) v[k][i] = old[k];
+    }
+}
+static void ds_condxchg32_rtn_b64(Wave *w, const Instruction *in) { access_atomically(w, in, 8, effect_exchange_marked); }
 
 /* ---- lane exchanges that use the LDS crossbar but no memory ---- */
 
@@ -249,6 +315,14 @@ const Op ds_ops[] = {
     DS_ROW(ds_append, "u32:")
     DS_ROW(ds_consume, "u32:")
     DS_ROW(ds_read_b64_tr_b16, "b64:u32")
+    DS_ROW(ds_read_b64_tr_b8, "b64:u32")
+    DS_ROW(ds_read_b64_tr_b4, "b64:u32")
+    DS_ROW(ds_read_b96_tr_b6, "b96:u32")
+    DS_ROW(ds_wrxchg2_rtn_b32, "b64:u32,b32,b32")
+    DS_ROW(ds_wrxchg2_rtn_b64, "b128:u32,b64,b64")
+    DS_ROW(ds_wrxchg2st64_rtn_b32, "b64:u32,b32,b32")
+    DS_ROW(ds_wrxchg2st64_rtn_b64, "b128:u32,b64,b64")
+    DS_ROW(ds_condxchg32_rtn_b64, "b64:u32,b64")
     DS_ROW(ds_bpermute_b32, "u32:u32,u32")
     DS_ROW(ds_permute_b32, "u32:u32,u32")
     DS_ROW(ds_swizzle_b32, "u32:u32")

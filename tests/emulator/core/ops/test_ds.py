@@ -152,11 +152,58 @@ class TestTransposedRead:
                 address = state.v[2, source] + 16 + 2 * (lane % 4)
                 assert got[lane, n] == address // 2
 
+    @pytest.mark.parametrize(("bits", "dwords"), [(16, 2), (8, 2), (4, 2), (6, 3)])
+    def test_16_lanes_supply_rows_of_16_and_get_columns(self, bits, dwords):
+        rng = np.random.default_rng(bits)
+        state = State(lds=rng.integers(0, 256, 16384, np.uint8))
+        state.v[2] = 4 * dwords * rng.permutation(1000)[:64]
+        step(f"ds_read_b{32 * dwords}_tr_b{bits} v[8:{7 + dwords}], v2 offset:24", state)
+        count = 32 * dwords // bits
+        for group in range(0, 64, 16):
+            supplied = b"".join(
+                state.lds[a : a + 4 * dwords].tobytes() for a in state.v[2, group : group + 16] + 24
+            )
+            stream = int.from_bytes(supplied, "little")
+            for j in range(16):
+                column = [stream >> bits * (16 * n + j) & (1 << bits) - 1 for n in range(count)]
+                whole = sum(element << bits * n for n, element in enumerate(column))
+                got = state.v[8 : 8 + dwords, group + j].tobytes()
+                assert int.from_bytes(got, "little") == whole
+
     def test_all_lanes_must_be_on(self):
         state = filled()
         state.set64("exec", 0xFFFF)
         with pytest.raises(EmulationError, match="transposed read"):
             step("ds_read_b64_tr_b16 v[8:9], v2", state)
+
+
+class TestExchangeInMemory:
+    @pytest.mark.parametrize(
+        ("suffix", "unit", "size"), [("", 1, 4), ("", 1, 8), ("st64", 64, 4), ("st64", 64, 8)]
+    )
+    def test_two_places(self, suffix, unit, size):
+        state = filled(160 * 1024)
+        before, each = state.lds.copy(), size // 4
+        state.v[2] = 8 * size * LANES
+        state.v[4 : 4 + 2 * each] = 1000 * np.arange(2 * each)[:, None] + LANES
+        first, second = (f"v[{a}:{a + 1}]" if each == 2 else f"v{a}" for a in (4, 4 + each))
+        text = f"ds_wrxchg2{suffix}_rtn_b{8 * size} v[20:{19 + 2 * each}], v2, {first}, {second}"
+        step(f"{text} offset0:1 offset1:202", state)
+        for k in range(2 * each):
+            at = state.v[2] + size * unit * (1, 202)[k // each] + 4 * (k % each)
+            np.testing.assert_array_equal(state.v[20 + k], dwords(State(lds=before), at))
+            np.testing.assert_array_equal(dwords(state, at), state.v[4 + k])
+
+    def test_what_is_marked(self):
+        state = filled()
+        before = State(lds=state.lds.copy())
+        state.v[2] = 8 * LANES
+        state.v[4], state.v[5] = 0x80000005, 6
+        step("ds_condxchg32_rtn_b64 v[8:9], v2, v[4:5]", state)
+        for k in range(2):
+            np.testing.assert_array_equal(state.v[8 + k], dwords(before, 8 * LANES + 4 * k))
+        assert (dwords(state, 8 * LANES) == 5).all()
+        np.testing.assert_array_equal(dwords(state, 8 * LANES + 4), state.v[9])
 
 
 class TestExchange:
