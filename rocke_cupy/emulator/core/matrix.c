@@ -149,16 +149,13 @@ static inline __attribute__((always_inline)) void multiply_rows(Elements a, Elem
     }
 }
 
-static inline __attribute__((always_inline)) void multiply_square(Wave *w, const Operand *d, const Operand *c,
-                                                                  Elements a, Elements b, int size, int k_each,
-                                                                  int integer) {
-    u32 constant[LANES];
+static inline __attribute__((always_inline)) void multiply_square(Wave *w, const Operand *d, Accumulator c, Elements a,
+                                                                  Elements b, int size, int k_each, int integer) {
     int groups = LANES / size;
-    for (int i = 0; c->kind != OPERAND_VGPR && i < LANES; i++) constant[i] = scalar32(w, c);
     for (int r = 0; r < size * size / LANES; r++)
         for (int group = 0; group < groups; group += 2) {
             u32 *out = w->v[d->index + r];
-            const u32 *old = c->kind == OPERAND_VGPR ? w->v[c->index + r] : constant;
+            const u32 *old = c.rows + c.step * (u32)r;
             int row = 4 * groups * (r / 4) + 4 * group + r % 4, at = size * group;
             multiply_rows(a, b, (const u32 *const[2]){old + at, old + at + size},
                           (u32 *const[2]){out + at, out + at + size}, (const int[2]){row, row + 4}, size, k_each,
@@ -166,7 +163,7 @@ static inline __attribute__((always_inline)) void multiply_square(Wave *w, const
         }
 }
 
-void multiply(Wave *w, const Operand *d, const Operand *c, Elements a, Elements b, int size, int k_each, int integer) {
+void multiply(Wave *w, const Operand *d, Accumulator c, Elements a, Elements b, int size, int k_each, int integer) {
     if (size == 32 && integer) multiply_square(w, d, c, a, b, 32, k_each, 1);
     else if (size == 32) multiply_square(w, d, c, a, b, 32, k_each, 0);
     else if (integer) multiply_square(w, d, c, a, b, 16, k_each, 1);
@@ -175,7 +172,7 @@ void multiply(Wave *w, const Operand *d, const Operand *c, Elements a, Elements 
 
 /* The lane of A and B is block * size + row or column. Of D, a register holds as many groups of four rows as there
    are lanes for, of one block and then of the next. */
-void multiply_blocks(Wave *w, const Operand *d, const Operand *c, Elements a, Elements b, int size, int blocks,
+void multiply_blocks(Wave *w, const Operand *d, Accumulator c, Elements a, Elements b, int size, int blocks,
                      int k_each, int integer) {
     int blocks_each = size * size < 4 * LANES ? 4 * LANES / (size * size) : 1, groups = LANES / blocks_each / size;
     for (int block = 0; block < blocks; block++)
@@ -183,7 +180,7 @@ void multiply_blocks(Wave *w, const Operand *d, const Operand *c, Elements a, El
             int r = row % 4 + 4 * (row / (4 * groups)) + size / groups * (block / blocks_each);
             int first = size * (row / 4 % groups + groups * (block % blocks_each));
             for (int column = 0; column < size; column++) {
-                u32 old = c->kind == OPERAND_VGPR ? w->v[c->index + r][first + column] : scalar32(w, c);
+                u32 old = c.rows[c.step * (u32)r + (u32)(first + column)];
                 double sum = integer ? (double)(i32)old : (double)as_f32(old);
                 for (int e = 0; e < k_each; e++) sum += a[e][block * size + row] * b[e][block * size + column];
                 w->v[d->index + r][first + column] = integer ? (u32)(i64)sum : bits_f32((float)sum);

@@ -8,12 +8,29 @@ static u32 cbsz(const Instruction *in) { return in->imm & 7; }
 static u32 abid(const Instruction *in) { return in->imm >> 3 & 15; }
 static u32 blgp(const Instruction *in) { return in->imm >> 7 & 7; }
 
-/* The result may lie on the accumulator, row on row, but not across it. */
+/* The result may lie on the accumulator, row on row. Across it only one of up to four registers may, for the assembler
+   refuses larger ones (LLVM's validateMFMA), and compilers make use of that. */
+enum { MAY_OVERLAP = 4 };
+
 static int results_clash(Wave *w, const Instruction *in) {
     const Operand *d = &in->dst[0], *c = &in->src[2];
-    int clash = c->kind == OPERAND_VGPR && d->index != c->index && d->index < c->index + c->width && c->index < d->index + d->width;
+    int across = c->kind == OPERAND_VGPR && d->index != c->index && d->index < c->index + c->width && c->index < d->index + d->width;
+    int clash = across && d->width > MAY_OVERLAP;
     if (clash) fail(w, in, FAULT_UNKNOWN, -1, "a matrix result that overlaps its accumulator in part");
     return clash;
+}
+
+typedef u32 Saved[MAY_OVERLAP][LANES];
+
+/* `saved` keeps what a result across it would change, or a constant. */
+static Accumulator accumulator_of(const Wave *w, const Operand *c, Saved saved) {
+    if (c->kind != OPERAND_VGPR) {
+        for (int i = 0; i < LANES; i++) saved[0][i] = scalar32(w, c);
+        return (Accumulator){saved[0], 0};
+    }
+    if (c->width > MAY_OVERLAP) return (Accumulator){w->v[c->index], LANES};
+    memcpy(saved, w->v[c->index], sizeof(u32) * LANES * c->width);
+    return (Accumulator){saved[0], LANES};
 }
 
 /* Denormals are kept whatever the mode says (CDNA4 manual 7.4). */
@@ -26,11 +43,12 @@ enum { INTEGER_i8 = 1, INTEGER_f32 = 0, INTEGER_f16 = 0, INTEGER_bf16 = 0, INTEG
 
 static void dense(Wave *w, const Instruction *in, WidenFn *widen_a, WidenFn *widen_b, int size, int k_each, int integer) {
     Elements a, b;
+    Saved saved;
     if (results_clash(w, in)) return;
     KEEPING_DENORMALS({
         widen_a(w, &in->src[0], a);
         widen_b(w, &in->src[1], b);
-        multiply(w, &in->dst[0], &in->src[2], a, b, size, k_each, integer);
+        multiply(w, &in->dst[0], accumulator_of(w, &in->src[2], saved), a, b, size, k_each, integer);
     })
 }
 
@@ -61,13 +79,14 @@ static void take_lanes(const Instruction *in, u32 (*lane_of)(const Instruction *
 
 static void several(Wave *w, const Instruction *in, WidenFn *widen, int size, int blocks, int k_each, int integer) {
     Elements a, b;
+    Saved saved;
     if (results_clash(w, in)) return;
     KEEPING_DENORMALS({
         widen(w, &in->src[0], a);
         widen(w, &in->src[1], b);
         take_lanes(in, lane_of_a, a, k_each);
         take_lanes(in, lane_of_b, b, k_each);
-        multiply_blocks(w, &in->dst[0], &in->src[2], a, b, size, blocks, k_each, integer);
+        multiply_blocks(w, &in->dst[0], accumulator_of(w, &in->src[2], saved), a, b, size, blocks, k_each, integer);
     })
 }
 
@@ -117,6 +136,7 @@ static void scale_elements(const Wave *w, const Operand *o, Elements of) {
 
 static void small(Wave *w, const Instruction *in, int size, int scaled) {
     Elements a, b;
+    Saved saved;
     if (results_clash(w, in)) return;
     KEEPING_DENORMALS({
         widen_small(w, &in->src[0], cbsz(in), size, a);
@@ -125,7 +145,7 @@ static void small(Wave *w, const Instruction *in, int size, int scaled) {
             scale_elements(w, &in->src[3], a);
             scale_elements(w, &in->src[4], b);
         }
-        multiply(w, &in->dst[0], &in->src[2], a, b, size, MOST_ELEMENTS, 0);
+        multiply(w, &in->dst[0], accumulator_of(w, &in->src[2], saved), a, b, size, MOST_ELEMENTS, 0);
     })
 }
 
@@ -133,6 +153,7 @@ static void small(Wave *w, const Instruction *in, int size, int scaled) {
 
 static void sparse(Wave *w, const Instruction *in, WidenFn *widen_a, WidenFn *widen_b, int size, int stored, int integer) {
     Elements packed, a, b;
+    Saved saved;
     u32 sets = 16u / (u32)stored, shift = cbsz(in) & 3 ? 0 : abid(in) % sets * 2 * (u32)stored;
     const u32 *indices = w->v[in->src[2].index];
     memset(a, 0, sizeof a);
@@ -141,7 +162,7 @@ static void sparse(Wave *w, const Instruction *in, WidenFn *widen_a, WidenFn *wi
         widen_b(w, &in->src[1], b);
         for (int e = 0; e < stored; e++)
             for (int i = 0; i < LANES; i++) a[e / 2 * 4 + (int)(indices[i] >> shift >> 2 * e & 3)][i] += packed[e][i];
-        multiply(w, &in->dst[0], &in->dst[0], a, b, size, 2 * stored, integer);
+        multiply(w, &in->dst[0], accumulator_of(w, &in->dst[0], saved), a, b, size, 2 * stored, integer);
     })
 }
 

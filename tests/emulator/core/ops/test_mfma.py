@@ -322,3 +322,15 @@ def test_a_result_across_its_accumulator_stops():
     second = int.from_bytes(code[4:8], "little") + (2 << 18)  # source 2 becomes v[62:77]
     with pytest.raises(EmulationError, match="overlaps its accumulator"):
         step(code[:4] + second.to_bytes(4, "little"), State())
+
+
+@pytest.mark.parametrize("first", [28, 32])
+def test_a_result_of_four_registers_may_lie_across_its_accumulator(first):
+    # clang allocates it so: LLVM keeps larger results apart only
+    name = "v_mfma_f32_16x16x32_bf16"
+    a, b, c = operands(DENSE[name])
+    setup = Matrices(DENSE[name], a, b, c)
+    setup.put("c", 30, scatter(c, DENSE[name]))
+    setup.put("b", 50, spread(b, "bf16", DENSE[name]))
+    setup.text["d"] = f"v[{first}:{first + 3}]"
+    np.testing.assert_array_equal(setup.result(name), product(a, b, c))
