@@ -139,7 +139,7 @@ struct Wave {
     i32 loop_target, loop_branch; /* the last backward branch taken */
     u32 barriers, sequence;
     u32 busy_v, busy_s; /* registers with an outstanding load */
-    u64 executed;
+    u64 executed, clock; /* instructions so far; the last time that it asked for */
     Queue queue[QUEUES];
     u32 limbo;             /* FLAT operations past vmcnt, still held by lgkmcnt */
     u32 tag_v[VGPR_ROWS], tag_s[SGPR_ROWS];

@@ -106,6 +106,8 @@ def _smem(decoded: Decoded, line: Line, operands: list[str], modifiers: list[str
     texts = list(operands)
     (result,) = parse_form(decoded.op.form)[0]
     decoded.dst.append(parse_operand(take(texts, decoded), TYPES[result]))
+    if not texts:  # a clock
+        return decoded
     decoded.src.append(parse_operand(take(texts, decoded), TYPES["u64"]))
     place = take(texts, decoded)
     operand = parse_operand(place, TYPES["u32"])

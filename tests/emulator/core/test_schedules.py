@@ -198,14 +198,16 @@ class TestLimits:
 
 class TestUnknown:
     def test_it_stops_where_it_is_reached(self):
-        with pytest.raises(EmulationError, match="not modelled: instruction s_memtime") as caught:
-            one("s_memtime s[10:11]\ns_endpgm")
+        with pytest.raises(
+            EmulationError, match="not modelled: instruction s_cbranch_g_fork"
+        ) as caught:
+            one("s_cbranch_g_fork s[10:11], s[12:13]\ns_endpgm")
         assert caught.value.kind == "unknown"
-        assert "s_memtime s[10:11]" in str(caught.value)
+        assert "s_cbranch_g_fork s[10:11], s[12:13]" in str(caught.value)
 
     def test_code_that_is_not_reached_does_not_matter(self):
-        report, _ = one("s_branch end\ns_memtime s[10:11]\nend:\ns_endpgm")
-        assert report.count("s_memtime") == 0
+        report, _ = one("s_branch end\ns_cbranch_g_fork s[10:11], s[12:13]\nend:\ns_endpgm")
+        assert report.count("s_cbranch_g_fork") == 0
 
     def test_a_trap(self):
         with pytest.raises(EmulationError, match="the kernel trapped"):

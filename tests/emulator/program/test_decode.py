@@ -159,7 +159,7 @@ class TestUnknown:
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
-            ("s_memtime s[0:1]", "instruction s_memtime"),
+            ("s_rfe_b64 s[0:1]", "instruction s_rfe_b64"),
             ("s_cbranch_g_fork s[2:3], s[4:5]", "instruction s_cbranch_g_fork"),
             ("v_add_f16_e64 v0, v1, v2 clamp", "output modifier"),
             ("v_pk_add_f16 v0, v1, v2 clamp", "output modifier"),

@@ -81,14 +81,30 @@ static void s_sendmsg(Wave *w, const Instruction *in) {
 
 /* ---- hardware registers: simm16 is id (5:0), first bit (10:6), width - 1 (15:11) ---- */
 
-enum { HWREG_MODE = 1, HWREG_XCC_ID = 20 };
+enum { HWREG_MODE = 1, HWREG_TRAPSTS = 3, HWREG_HW_ID = 4, HWREG_SH_MEM_BASES = 15, HWREG_XCC_ID = 20 };
+enum { XCCS = 8, SHADER_ENGINES = 4, UNITS_OF_ENGINE = 8, SIMDS = 4 };
+
+/* Workgroups go round the dies, then round their shader engines, then round the compute units of those. Fields are those
+   of LLVM's SIDefines.h and HIP's __smid(): wave (3:0), SIMD (5:4), compute unit (11:8), shader engine (15:13),
+   workgroup of the unit (19:16). */
+static u32 place_of(const Wave *w) {
+    u32 in_die = w->group->linear / XCCS, in_engine = in_die / SHADER_ENGINES;
+    return w->index / SIMDS | (w->index % SIMDS) << 4 | (in_engine % UNITS_OF_ENGINE) << 8 |
+           (in_die % SHADER_ENGINES) << 13 | (in_engine / UNITS_OF_ENGINE % 16) << 16;
+}
 
 static u32 field_mask(const Instruction *in) { return 0xffffffffu >> (31 - (in->imm >> 11 & 31)); }
 
 static void s_getreg_b32(Wave *w, const Instruction *in) {
-    u32 id = in->imm & 63, value = id == HWREG_MODE ? w->mode : w->group->linear % 8;
-    if (id != HWREG_MODE && id != HWREG_XCC_ID) {
-        fail(w, in, FAULT_UNKNOWN, -1, "hardware register %u is not modelled", id);
+    u32 value = 0;
+    switch (in->imm & 63) {
+    case HWREG_MODE: value = w->mode; break;
+    case HWREG_TRAPSTS: break; /* no exception has occurred */
+    case HWREG_HW_ID: value = place_of(w); break;
+    case HWREG_SH_MEM_BASES: value = APERTURE_SCRATCH >> 16 | (APERTURE_LDS >> 16) << 16; break;
+    case HWREG_XCC_ID: value = w->group->linear % XCCS; break;
+    default:
+        fail(w, in, FAULT_UNKNOWN, -1, "hardware register %u is not modelled", in->imm & 63);
         return;
     }
     w->s[in->dst[0].index] = value >> (in->imm >> 6 & 31) & field_mask(in);
@@ -126,6 +142,27 @@ static void load_scalar(Wave *w, const Instruction *in) {
     issued(w, p);
 }
 
+/* ---- clocks: they advance with what the wave executes and with each question, so that who waits for a time gets there.
+   The real-time counter has 100 MHz to the engine's 2.4 GHz. ---- */
+
+enum { CYCLES_OF_INSTRUCTION = 4, CYCLES_OF_QUESTION = 64, CYCLES_OF_TICK = 24 };
+
+static void effect_clock(Wave *w, Pending *p) {
+    w->s[p->in->dst[0].index] = p->data[0][0];
+    w->s[p->in->dst[0].index + 1] = p->data[1][0];
+}
+
+static void read_clock(Wave *w, const Instruction *in, u32 cycles) {
+    Pending *p = issue(w, in, QUEUE_SCALAR, 2, effect_clock);
+    u64 executed = CYCLES_OF_INSTRUCTION * w->executed;
+    w->clock = (w->clock > executed ? w->clock : executed) + CYCLES_OF_QUESTION;
+    p->data[0][0] = (u32)(w->clock / cycles);
+    p->data[1][0] = (u32)(w->clock / cycles >> 32);
+    issued(w, p);
+}
+static void s_memtime(Wave *w, const Instruction *in) { read_clock(w, in, 1); }
+static void s_memrealtime(Wave *w, const Instruction *in) { read_clock(w, in, CYCLES_OF_TICK); }
+
 #define FLOW(name, form, format, unit) {#name, form, format, unit, name, NULL}
 #define NOTHING(name) {#name, ":", FORMAT_SOPP, UNIT_SALU, execute_nothing, NULL}
 #define SCALAR_LOAD(name, registers) {#name, #registers ":", FORMAT_SMEM, UNIT_SMEM, load_scalar, NULL}
@@ -149,6 +186,8 @@ const Op control_ops[] = {
     FLOW(s_getreg_b32, "u32:", FORMAT_SOPK, UNIT_SALU),
     FLOW(s_setreg_b32, ":u32", FORMAT_SOPK, UNIT_SALU),
     {"s_setreg_imm32_b32", ":u32", FORMAT_SOPK, UNIT_SALU, s_setreg_b32, NULL},
+    FLOW(s_memtime, "u64:", FORMAT_SMEM, UNIT_SMEM),
+    FLOW(s_memrealtime, "u64:", FORMAT_SMEM, UNIT_SMEM),
     NOTHING(s_nop), NOTHING(s_sleep), NOTHING(s_setprio), NOTHING(s_icache_inv), NOTHING(s_incperflevel),
     NOTHING(s_decperflevel), NOTHING(s_ttracedata), NOTHING(s_sethalt), NOTHING(s_dcache_inv), NOTHING(s_dcache_wb),
     NOTHING(buffer_wbl2), NOTHING(buffer_inv), NOTHING(s_dcache_inv_vol), NOTHING(s_dcache_wb_vol),

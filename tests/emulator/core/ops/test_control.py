@@ -5,6 +5,7 @@ import pytest
 
 from rocke_cupy.emulator import EmulationError, hiprtc, load, run
 from rocke_cupy.emulator.assemble import assemble_kernel
+from rocke_cupy.emulator.core.gfx950 import PRIVATE_BASE, SHARED_BASE
 from rocke_cupy.emulator.step import SCC, State, step
 
 MODE_DENORM = "hwreg(HW_REG_MODE, 4, 2)"
@@ -122,6 +123,51 @@ class TestMode:
 def test_xcc_ids_go_round_the_eight_dies():
     out = stored("s_getreg_b32 s10, hwreg(HW_REG_XCC_ID)\nv_mov_b32_e32 v2, s10", grid=10)
     np.testing.assert_array_equal(out[::64], [0, 1, 2, 3, 4, 5, 6, 7, 0, 1])
+
+
+def test_the_place_of_a_wave():
+    read = "s_getreg_b32 s10, hwreg(HW_REG_HW_ID)\nv_mov_b32_e32 v2, s10"
+    out = stored(read, grid=600)[::64]
+    die = np.arange(600) % 8
+    engine, unit, place = out >> 13 & 7, out >> 8 & 15, out >> 16 & 15
+    np.testing.assert_array_equal(out & 0x3F, 0)  # the first wave, on the first SIMD
+    assert (set(engine), set(unit)) == (set(range(4)), set(range(8)))
+    # the 256 compute units of the device are filled one after the other
+    units = set(zip(die[:256], engine[:256], unit[:256], strict=True))
+    assert len(units) == 256
+    np.testing.assert_array_equal(place, np.arange(600) // 256)
+
+
+def test_the_apertures_are_those_of_flat_addresses():
+    text = "s_getreg_b32 s10, hwreg(HW_REG_SH_MEM_BASES)\nv_mov_b32_e32 v2, s10"
+    np.testing.assert_array_equal(stored(text), SHARED_BASE >> 16 << 16 | PRIVATE_BASE >> 16)
+    np.testing.assert_array_equal(stored(text.replace("SH_MEM_BASES", "TRAPSTS")), 0)
+
+
+CLOCKS = """
+extern "C" __global__ __launch_bounds__(64) void clocks(long long* out) {
+    long long start = clock64(), wall = wall_clock64();
+    while (clock64() - start < 5000) {}
+    out[2 * threadIdx.x] = clock64() - start;
+    out[2 * threadIdx.x + 1] = wall_clock64() - wall;
+}
+"""
+
+
+@pytest.mark.parametrize("rocm", ["7.0", "7.14"])
+@pytest.mark.parametrize("schedule", ["lockstep", "to_barrier"])
+def test_clocks_advance(rocm, schedule):
+    out = np.zeros((64, 2), np.int64)
+    code = hiprtc.compile(CLOCKS, rocm=rocm).code
+    run(code, "clocks", (1,), (64,), [out], schedule=schedule)
+    assert (out[:, 0] >= 5000).all()
+    assert (out[:, 0] < 10000).all()
+    assert (out[:, 1] >= 5000 // 24).all()
+
+
+def test_a_clock_is_waited_for():
+    with pytest.raises(EmulationError, match="early read of s10"):
+        stored("s_memtime s[10:11]\nv_mov_b32_e32 v2, s10")
 
 
 def test_wave_start():
