@@ -149,19 +149,31 @@ static void small(Wave *w, const Instruction *in, int size, int scaled) {
     })
 }
 
-/* ---- sparse A: of each four values of k two are stored, and two bits say of each which (CDNA4 manual 7.5) ---- */
+/* ---- sparse A: of each four values of k two are stored, and two bits say of each which (CDNA4 manual 7.5). A lane's
+   values of A are successive. Those of B are, too, in four registers; in eight they are two runs, half of k apart, so
+   that most of them lie in another lane than A's. (The manual has the runs of B only. That A has none is how aiter's
+   fp8 attention takes the sum of each row of P.) ---- */
+
+static void expand(const Elements packed, const u32 *indices, u32 shift, int size, int stored, int runs, Elements a) {
+    int groups = LANES / size, run = 2 * stored / runs;
+    memset(a, 0, sizeof(Elements));
+    for (int e = 0; e < stored; e++)
+        for (int i = 0; i < LANES; i++) {
+            int k = 2 * stored * (i / size) + e / 2 * 4 + (int)(indices[i] >> shift >> 2 * e & 3);
+            int turn = k / run / groups, group = k / run % groups;
+            a[turn * run + k % run][group * size + i % size] += packed[e][i];
+        }
+}
 
 static void sparse(Wave *w, const Instruction *in, WidenFn *widen_a, WidenFn *widen_b, int size, int stored, int integer) {
     Elements packed, a, b;
     Saved saved;
     u32 sets = 16u / (u32)stored, shift = cbsz(in) & 3 ? 0 : abid(in) % sets * 2 * (u32)stored;
-    const u32 *indices = w->v[in->src[2].index];
-    memset(a, 0, sizeof a);
+    int runs = in->src[1].width > 4 ? 2 : 1;
     KEEPING_DENORMALS({
         widen_a(w, &in->src[0], packed);
         widen_b(w, &in->src[1], b);
-        for (int e = 0; e < stored; e++)
-            for (int i = 0; i < LANES; i++) a[e / 2 * 4 + (int)(indices[i] >> shift >> 2 * e & 3)][i] += packed[e][i];
+        expand(packed, w->v[in->src[2].index], shift, size, stored, runs, a);
         multiply(w, &in->dst[0], accumulator_of(w, &in->dst[0], saved), a, b, size, 2 * stored, integer);
     })
 }

@@ -134,8 +134,8 @@ def test_sparse_products(mnemonic, shape, last):
     a = np.zeros_like(dense.reshape(*chosen.shape[:3], 4))
     np.put_along_axis(a, chosen, packed, 3)
 
-    # A lane has its values of A, and two bits for each, in the order of its values of B.
-    sparse = Shape(shape.size, shape.k // 2, shape.a, shape.b, run=shape.run // 2)
+    # A lane's values of A are successive, whether those of B are or not; it has two bits for each.
+    sparse = Shape(shape.size, shape.k // 2, shape.a, shape.b)
     setup = Matrices(shape, dense, b, c)
     setup.put("a", 10, spread(packed.reshape(1, shape.size, -1), shape.a, sparse))
     flat = chosen.reshape(1, shape.size, -1).astype(np.uint8)
@@ -150,6 +150,28 @@ def test_sparse_products(mnemonic, shape, last):
     setup.put("d", 130, scatter(c, shape))
     got = setup.result(mnemonic, f"abid:{index_set}" if index_set else "")
     np.testing.assert_array_equal(got, product(a.reshape(dense.shape), b, c))
+
+
+def test_sparse_ones_take_the_sums_of_rows():
+    """How aiter's fp8 attention uses them: B is P as a 32x32x64 product takes it.
+
+    Lane l holds probabilities of query l % 32. Rows of A with bit 2 clear have ones in their lower
+    half, the others in their upper half; even ones take the first two of four values of k, odd ones
+    the others. Two registers of the result then add up to the sum of the lane's own query.
+    """
+    rng = np.random.default_rng(4)
+    p = random_matrix(rng, "fp8", (1, 32, 64))
+    p = np.abs(p.astype(np.float32)).clip(0, 4).astype(p.dtype)
+    state = State()
+    state.v[20:28] = spread(p, "fp8", Shape(32, 64, "fp8", "fp8", run=16))
+    lane = np.arange(64)
+    ones = np.where(lane % 4 < 2, np.uint32(0x38383838), np.uint32(0))  # 1.0 in fp8
+    state.v[10:12] = np.where(lane & 4, 0, ones)
+    state.v[12:14] = np.where(lane & 4, ones, 0)
+    state.v[14] = np.where(lane % 4 == 1, np.uint32(0xEEEEEEEE), np.uint32(0x44444444))
+    step("v_smfmac_f32_16x16x128_fp8_fp8 v[0:3], v[10:13], v[20:27], v14", state)
+    sums = p[0].astype(np.float64).sum(1)
+    np.testing.assert_array_equal(state.floats(0) + state.floats(1), sums[lane % 32])
 
 
 def small_shape(size, a, b):
