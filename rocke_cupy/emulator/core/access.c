@@ -70,7 +70,7 @@ void store_low(Wave *w, Pending *p) { (void)w, store_part(p, 0); }
 void store_high(Wave *w, Pending *p) { (void)w, store_part(p, 16); }
 
 /* LDS DMA: lanes past the end of the buffer resource write zero. */
-void copy_to_lds(Wave *w, Pending *p) {
+void copy_dwords(Wave *w, Pending *p) {
     u32 size = p->lds_size;
     for (int i = 0; i < LANES; i++) {
         if (!(p->exec >> i & 1)) continue;
@@ -79,6 +79,22 @@ void copy_to_lds(Wave *w, Pending *p) {
         memcpy(w->group->lds + p->lds[i], part, size);
     }
 }
+
+/* A part of a dword becomes one. */
+#define PARTIAL_COPY(name, type)                                                                                      \
+    void name(Wave *w, Pending *p) {                                                                                  \
+        for (int i = 0; i < LANES; i++) {                                                                             \
+            if (!(p->exec >> i & 1)) continue;                                                                        \
+            type x = 0;                                                                                               \
+            if (p->valid[i]) memcpy(&x, host(p, i), sizeof x);                                                        \
+            u32 dword = (u32)(i32)x;                                                                                  \
+            memcpy(w->group->lds + p->lds[i], &dword, sizeof dword);                                                  \
+        }                                                                                                             \
+    }
+PARTIAL_COPY(copy_ubyte, u8)
+PARTIAL_COPY(copy_sbyte, i8)
+PARTIAL_COPY(copy_ushort, u16)
+PARTIAL_COPY(copy_sshort, i16)
 
 static inline u32 add_pair_f16(u32 a, u32 b) {
     return f32_to_f16(f16_to_f32(a & 0xffff) + f16_to_f32(b & 0xffff)) | f32_to_f16(f16_to_f32(a >> 16) + f16_to_f32(b >> 16)) << 16;

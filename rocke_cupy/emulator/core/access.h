@@ -6,7 +6,8 @@
 
 EffectFn load_dwords, load_ubyte, load_sbyte, load_ushort, load_sshort;
 EffectFn load_ubyte_d16, load_ubyte_d16_hi, load_sbyte_d16, load_sbyte_d16_hi, load_short_d16, load_short_d16_hi;
-EffectFn store_dwords, store_low, store_high, copy_to_lds;
+EffectFn store_dwords, store_low, store_high;
+EffectFn copy_dwords, copy_ubyte, copy_sbyte, copy_ushort, copy_sshort; /* to LDS */
 #define ATOMIC(name, ...) EffectFn atomic_##name;
 #define MEMORY ATOMIC
 #define LDS ATOMIC

@@ -108,7 +108,8 @@ def _smem(decoded: Decoded, line: Line, operands: list[str], modifiers: list[str
     decoded.dst.append(parse_operand(take(texts, decoded), TYPES[result]))
     if not texts:  # a clock
         return decoded
-    decoded.src.append(parse_operand(take(texts, decoded), TYPES["u64"]))
+    base = "b128" if decoded.op.name.startswith("s_buffer") else "u64"
+    decoded.src.append(parse_operand(take(texts, decoded), TYPES[base]))
     place = take(texts, decoded)
     operand = parse_operand(place, TYPES["u32"])
     if operand.kind == CONST:
@@ -185,7 +186,8 @@ def _buffer(decoded: Decoded, line: Line, operands: list[str], modifiers: list[s
             decoded.src[0] = data
         if results and (not sources or decoded.flags & RETURN):
             decoded.dst.append(replace(data, width=TYPES[results[0]].width))
-    decoded.src.append(_address(take(texts, decoded), "u32"))
+    two = decoded.flags & OFFEN and decoded.flags & IDXEN
+    decoded.src.append(_address(take(texts, decoded), "u64" if two else "u32"))
     decoded.src.append(parse_operand(take(texts, decoded), TYPES["b128"]))
     decoded.src.append(parse_operand(take(texts, decoded), TYPES["u32"]))
     return decoded

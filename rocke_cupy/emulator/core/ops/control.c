@@ -125,21 +125,39 @@ static void set_mode(Wave *w, const Instruction *in, u32 value) {
 }
 static void s_setreg_b32(Wave *w, const Instruction *in) { set_mode(w, in, scalar32(w, &in->src[0])); }
 
-/* ---- scalar loads. Sources in the record: 0 base, 1 scalar offset; the constant offset is `offset` ---- */
+/* ---- scalar loads. Sources in the record: 0 base or resource, 1 scalar offset; the constant offset is `offset` ---- */
 
 static void effect_scalar_load(Wave *w, Pending *p) {
     memcpy(&w->s[p->in->dst[0].index], (const void *)(uintptr_t)p->address[0], 4u * p->in->dst[0].width);
 }
 
-static void load_scalar(Wave *w, const Instruction *in) {
+static void load_scalar_at(Wave *w, const Instruction *in, u64 address) {
     Pending *p = issue(w, in, QUEUE_SCALAR, 2, effect_scalar_load);
-    const Operand *s = &in->src[1];
-    u64 base = scalar64(w, &in->src[0]) + (s->kind == OPERAND_NONE ? 0 : scalar32(w, s));
-    p->address[0] = base + (u64)(i64)in->offset;
     u32 size = 4u * in->dst[0].width;
-    if (p->address[0] % 4) fail_misaligned(w, in, -1, "scalar load, whose low two address bits hardware drops", p->address[0], 4);
+    p->address[0] = address;
+    if (address % 4) fail_misaligned(w, in, -1, "scalar load, whose low two address bits hardware drops", address, 4);
     if (global_to_host(w, p, 1, size, 0)) w->group->global_read += size;
     issued(w, p);
+}
+
+static u64 scalar_offset(const Wave *w, const Instruction *in) {
+    const Operand *s = &in->src[1];
+    return (s->kind == OPERAND_NONE ? 0 : scalar32(w, s)) + (u64)(i64)in->offset;
+}
+
+static void load_scalar(Wave *w, const Instruction *in) {
+    load_scalar_at(w, in, scalar64(w, &in->src[0]) + scalar_offset(w, in));
+}
+
+/* Of the resource base, stride and number of records count, and the stride in the range check alone (CDNA4 manual 8.2).
+   What is loaded past the records has no answer there that one could rely on. */
+static void load_scalar_buffer(Wave *w, const Instruction *in) {
+    const u32 *s = &w->s[in->src[0].index];
+    u64 offset = scalar_offset(w, in), stride = s[1] >> 16 & 0x3fff, bytes = s[2] * (stride ? stride : 1);
+    if (offset + 4u * in->dst[0].width > bytes)
+        fail(w, in, FAULT_UNKNOWN, -1, "scalar load of %u bytes at byte %llu of a buffer of %llu bytes is not modelled",
+             4u * in->dst[0].width, (unsigned long long)offset, (unsigned long long)bytes);
+    else load_scalar_at(w, in, ((u64)(s[1] & 0xffff) << 32 | s[0]) + offset);
 }
 
 /* ---- clocks: they advance with what the wave executes and with each question, so that who waits for a time gets there.
@@ -166,6 +184,7 @@ static void s_memrealtime(Wave *w, const Instruction *in) { read_clock(w, in, CY
 #define FLOW(name, form, format, unit) {#name, form, format, unit, name, NULL}
 #define NOTHING(name) {#name, ":", FORMAT_SOPP, UNIT_SALU, execute_nothing, NULL}
 #define SCALAR_LOAD(name, registers) {#name, #registers ":", FORMAT_SMEM, UNIT_SMEM, load_scalar, NULL}
+#define SCALAR_BUFFER_LOAD(name, registers) {#name, #registers ":", FORMAT_SMEM, UNIT_SMEM, load_scalar_buffer, NULL}
 const Op control_ops[] = {
     FLOW(s_endpgm, ":", FORMAT_SOPP, UNIT_BRANCH),
     FLOW(s_barrier, ":", FORMAT_SOPP, UNIT_BARRIER),
@@ -193,4 +212,7 @@ const Op control_ops[] = {
     NOTHING(buffer_wbl2), NOTHING(buffer_inv), NOTHING(s_dcache_inv_vol), NOTHING(s_dcache_wb_vol),
     SCALAR_LOAD(s_load_dword, b32), SCALAR_LOAD(s_load_dwordx2, b64), SCALAR_LOAD(s_load_dwordx4, b128),
     SCALAR_LOAD(s_load_dwordx8, b256), SCALAR_LOAD(s_load_dwordx16, b512),
+    SCALAR_BUFFER_LOAD(s_buffer_load_dword, b32), SCALAR_BUFFER_LOAD(s_buffer_load_dwordx2, b64),
+    SCALAR_BUFFER_LOAD(s_buffer_load_dwordx4, b128), SCALAR_BUFFER_LOAD(s_buffer_load_dwordx8, b256),
+    SCALAR_BUFFER_LOAD(s_buffer_load_dwordx16, b512),
     {0}};

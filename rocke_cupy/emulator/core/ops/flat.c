@@ -48,7 +48,7 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
     issued(w, p);
 }
 
-#define LOAD(name, registers, bytes, effect)                                                                          \
+#define LOAD(name, registers, bytes, effect, copy)                                                                    \
     static void global_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_GLOBAL, bytes, LOADS, load_##effect); } \
     static void flat_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_FLAT, bytes, LOADS, load_##effect); }     \
     static void scratch_##name(Wave *w, const Instruction *in) { access_memory(w, in, SPACE_SCRATCH, bytes, LOADS, load_##effect); }
@@ -70,23 +70,28 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
 #include "atomic.inc"
 
 /* global_load_lds: as a global load, but the data goes to LDS. */
-static void global_to_lds(Wave *w, const Instruction *in, u32 size) {
-    Pending *p = issue(w, in, QUEUE_VM, 1, copy_to_lds);
+static void global_to_lds(Wave *w, const Instruction *in, u32 size, EffectFn *copy) {
+    u32 place = size < 4 ? 4 : size;
+    Pending *p = issue(w, in, QUEUE_VM, 1, copy);
     global_addresses(w, in, p);
-    lds_dma_addresses(w, in, p, size);
-    if (global_to_host(w, p, p->exec, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, size)) {
+    lds_dma_addresses(w, in, p, place);
+    if (global_to_host(w, p, p->exec, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, place)) {
         w->group->global_read += (u64)__builtin_popcountll(p->exec) * size;
         memset(p->valid, 0xff, sizeof p->valid);
         p->lds_kind = LDS_DMA;
     }
     issued(w, p);
 }
-static void global_load_lds_dword(Wave *w, const Instruction *in) { global_to_lds(w, in, 4); }
-static void global_load_lds_dwordx3(Wave *w, const Instruction *in) { global_to_lds(w, in, 12); }
-static void global_load_lds_dwordx4(Wave *w, const Instruction *in) { global_to_lds(w, in, 16); }
+static void global_load_lds_dword(Wave *w, const Instruction *in) { global_to_lds(w, in, 4, copy_dwords); }
+static void global_load_lds_dwordx3(Wave *w, const Instruction *in) { global_to_lds(w, in, 12, copy_dwords); }
+static void global_load_lds_dwordx4(Wave *w, const Instruction *in) { global_to_lds(w, in, 16, copy_dwords); }
+static void global_load_lds_ubyte(Wave *w, const Instruction *in) { global_to_lds(w, in, 1, copy_ubyte); }
+static void global_load_lds_sbyte(Wave *w, const Instruction *in) { global_to_lds(w, in, 1, copy_sbyte); }
+static void global_load_lds_ushort(Wave *w, const Instruction *in) { global_to_lds(w, in, 2, copy_ushort); }
+static void global_load_lds_sshort(Wave *w, const Instruction *in) { global_to_lds(w, in, 2, copy_sshort); }
 
 #define MEMORY_ROW(name, form, format, unit) {#name, form, format, unit, name, NULL},
-#define LOAD(name, registers, bytes, effect)                                                                          \
+#define LOAD(name, registers, ...)                                                                                    \
     MEMORY_ROW(global_##name, #registers ":", FORMAT_GLOBAL, UNIT_VMEM)                                               \
     MEMORY_ROW(flat_##name, #registers ":", FORMAT_FLAT, UNIT_VMEM)                                                   \
     MEMORY_ROW(scratch_##name, #registers ":", FORMAT_SCRATCH, UNIT_VMEM)
@@ -103,4 +108,8 @@ const Op flat_ops[] = {
     MEMORY_ROW(global_load_lds_dword, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
     MEMORY_ROW(global_load_lds_dwordx3, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
     MEMORY_ROW(global_load_lds_dwordx4, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
+    MEMORY_ROW(global_load_lds_ubyte, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
+    MEMORY_ROW(global_load_lds_sbyte, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
+    MEMORY_ROW(global_load_lds_ushort, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
+    MEMORY_ROW(global_load_lds_sshort, ":", FORMAT_GLOBAL, UNIT_LDS_DMA)
     {0}};

@@ -141,16 +141,86 @@ class TestRangeCheck:
         assert m.bytes[4 : 63 * 4 - 4].tolist() == m.before[: 62 * 4 - 4].tolist()
         np.testing.assert_array_equal(m.bytes[62 * 4 :], m.before[62 * 4 :])
 
-    def test_indices_are_not_modelled(self):
-        m = Memory(1024)
-        with pytest.raises(EmulationError, match=r"an index \(idxen\) is not modelled"):
+
+def with_stride(m, stride, *, swizzles=False, adds_thread=False, index_stride=0):
+    m.state.s[9] |= np.uint32((stride & 0x3FFF) << 16 | swizzles << 31)
+    if adds_thread:
+        m.state.s[11] = (stride >> 14) << 15 | index_stride << 21 | 1 << 23
+    return m
+
+
+class TestRecords:
+    def test_an_index_counts_records(self):
+        m = with_stride(Memory(4096), 24)
+        m.state.v[2] = 2 * LANES
+        m.state.s[12] = 100
+        m.step("buffer_load_dword v8, v2, s[8:11], s12 idxen offset:8")
+        expected = [m.dword(100 + 8 + 48 * lane) for lane in range(64)]
+        np.testing.assert_array_equal(m.state.v[8], expected)
+
+    def test_the_offset_follows_the_index(self):
+        m = with_stride(Memory(4096), 32)
+        m.state.v[2], m.state.v[3] = 63 - LANES, LANES % 5
+        m.step("buffer_load_dwordx2 v[8:9], v[2:3], s[8:11], 0 idxen offen offset:4")
+        for k in range(2):
+            expected = [m.dword(32 * (63 - lane) + lane % 5 + 4 + 4 * k) for lane in range(64)]
+            np.testing.assert_array_equal(m.state.v[8 + k], expected)
+
+    def test_the_range_check_counts_records(self):
+        m = with_stride(Memory(1024, records=10), 16)
+        m.state.v[2] = LANES
+        m.step("buffer_load_dwordx4 v[8:11], v2, s[8:11], 0 idxen offset:12")
+        for k in range(4):
+            assert m.state.v[8 + k, :10].tolist() == [
+                m.dword(16 * i + 12 + 4 * k) for i in range(10)
+            ]
+            assert not m.state.v[8 + k, 10:].any()
+        m.step("buffer_store_byte v2, v2, s[8:11], 0 idxen")
+        assert m.bytes[:160:16].tolist() == list(range(10))
+        np.testing.assert_array_equal(m.bytes[160:], m.before[160:])
+
+    def test_without_a_stride_bytes_count(self):
+        m = Memory(1024, records=100)
+        m.state.v[2], m.state.v[3] = 1000, 4 * LANES
+        m.step("buffer_load_dword v8, v[2:3], s[8:11], 0 idxen offen")
+        assert m.state.v[8].tolist() == [m.dword(4 * i) for i in range(25)] + [0] * 39
+
+    def test_swizzling_by_an_index_is_not_modelled(self):
+        m = with_stride(Memory(1024), 16, swizzles=True)
+        with pytest.raises(EmulationError, match="swizzling by an index is not modelled"):
             m.step("buffer_load_dword v8, v2, s[8:11], 0 idxen")
 
-    def test_thread_ids_are_not_modelled(self):
-        m = Memory(1024)
-        m.state.s[11] |= np.uint32(1 << 23)
-        with pytest.raises(EmulationError, match=r"ADD_TID_ENABLE\) is not modelled"):
-            m.step("buffer_load_dword v8, v2, s[8:11], 0 offen")
+
+class TestThreadNumbers:
+    """Resources that add the lane to the index: they have no range check."""
+
+    @pytest.mark.parametrize("stride", [4, 36, (1 << 14) + 8])
+    def test_lanes_have_a_record_each(self, stride):
+        m = with_stride(Memory(64 * stride + 16, records=0), stride, adds_thread=True)
+        m.state.v[2] = 4
+        m.step("buffer_load_dword v8, v2, s[8:11], 0 offen offset:8")
+        expected = [m.dword(stride * lane + 12) for lane in range(64)]
+        np.testing.assert_array_equal(m.state.v[8], expected)
+
+    @pytest.mark.parametrize("index_stride", range(4))
+    def test_swizzled_records_alternate_by_dwords(self, index_stride):
+        together, stride = 8 << index_stride, 12
+        m = with_stride(
+            Memory(64 * stride, records=0), stride,
+            swizzles=True, adds_thread=True, index_stride=index_stride,
+        )  # fmt: skip
+        # what is written by (group, dword of the record, record of the group) lies in that order
+        for dword in range(3):
+            m.state.v[8] = 100 * LANES + dword
+            m.step(f"buffer_store_dword v8, off, s[8:11], 0 offset:{4 * dword}")
+        got = m.bytes.view(np.uint32).reshape(64 // together, 3, together)
+        record = np.arange(64).reshape(-1, 1, together)
+        np.testing.assert_array_equal(got, 100 * record + np.arange(3)[:, None])
+
+    def test_swizzled_accesses_across_dwords_are_not_modelled(self):
+        m = with_stride(Memory(1024), 16, swizzles=True, adds_thread=True)
+        with pytest.raises(EmulationError, match="8 bytes at byte 4 of swizzled records"):
+            m.step("buffer_load_dwordx2 v[8:9], off, s[8:11], 0 offset:4")
 
 
 @pytest.mark.parametrize(
@@ -202,6 +272,31 @@ class TestLdsDma:
             expected[at : at + size] = m.bytes[source : source + size]
         np.testing.assert_array_equal(m.state.lds, expected)
 
+    @pytest.mark.parametrize(
+        ("name", "dtype"), [("ubyte", "u1"), ("sbyte", "i1"), ("ushort", "u2"), ("sshort", "i2")]
+    )
+    @pytest.mark.parametrize("form", ["buffer", "global"])
+    def test_parts_of_a_dword_become_one(self, form, name, dtype):
+        m = Memory(1024, pitch=6, lds=256 + 16)
+        m.state.s[M0] = 4
+        m.step(
+            f"buffer_load_{name} v2, s[8:11], 0 offen offset:8 lds"
+            if form == "buffer"
+            else f"global_load_lds_{name} v2, s[8:9] offset:8"
+        )
+        size = np.dtype(dtype).itemsize
+        parts = [m.before[6 * i + 8 : 6 * i + 8 + size].view(dtype)[0] for i in range(64)]
+        expected = np.array(parts).astype(np.int32)
+        np.testing.assert_array_equal(m.state.lds[12:268].view(np.int32), expected)
+        assert (m.state.lds[:12] == 0xEE).all()
+        assert (m.state.lds[268:] == 0xEE).all()
+
+    def test_parts_past_the_records_are_zero(self):
+        m = Memory(1024, records=17, pitch=2, lds=256)
+        m.step("buffer_load_ushort v2, s[8:11], 0 offen lds")
+        expected = [m.before[2 * i : 2 * i + 2].view("u2")[0] for i in range(8)] + [0] * 56
+        assert m.state.lds.view(np.uint32).tolist() == expected
+
     def test_lanes_past_the_records_write_zero(self):
         m = Memory(4096, records=16 * 10 + 8, pitch=16, lds=1024)
         m.step("buffer_load_dwordx4 v2, s[8:11], 0 offen lds")
@@ -239,3 +334,28 @@ def test_atomics_of_64_bits_are_inside_the_records_or_dropped():
     m.state.v[8], m.state.v[9] = 0xFFFFFFFF, 1
     m.step("buffer_atomic_inc_x2 v[8:9], v2, s[8:11], 0 offen")
     assert m.bytes.view(np.uint64)[:64].tolist() == [1] * 32 + [0] * 32
+
+
+class TestScalarLoads:
+    @pytest.mark.parametrize(
+        ("suffix", "width"), [("", 1), ("x2", 2), ("x4", 4), ("x8", 8), ("x16", 16)]
+    )
+    def test_offsets_add(self, suffix, width):
+        m = Memory(1024)
+        m.state.s[12] = 100
+        result = f"s[16:{15 + width}]" if width > 1 else "s16"
+        m.step(f"s_buffer_load_dword{suffix} {result}, s[8:11], s12 offset:0x8")
+        expected = [m.dword(108 + 4 * k) for k in range(width)]
+        np.testing.assert_array_equal(m.state.s[16 : 16 + width], expected)
+
+    def test_records_have_strides(self):
+        m = with_stride(Memory(1024, records=10), 16)
+        m.step("s_buffer_load_dword s16, s[8:11], 0x9c")
+        assert m.state.s[16] == m.dword(156)
+
+    @pytest.mark.parametrize("stride", [0, 4])
+    def test_past_the_records_nothing_is_promised(self, stride):
+        m = with_stride(Memory(1024, records=64 // (stride or 1)), stride)
+        m.step("s_buffer_load_dwordx4 s[16:19], s[8:11], 0x30")
+        with pytest.raises(EmulationError, match="16 bytes at byte 52 of a buffer of 64 bytes"):
+            m.step("s_buffer_load_dwordx4 s[16:19], s[8:11], 0x34")
