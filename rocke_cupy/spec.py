@@ -31,6 +31,9 @@ K_LINE_PADDING, V_LINE_PADDING = 16, 64
 keeps both ways of reading free of bank conflicts.
 """
 
+ROW_LINES = 8
+"""Lines that a wave's 32 rows of Q, and later of the output, take on their way through LDS."""
+
 MAX_PIPELINED_HEAD_SIZE = 128
 """Up to here a wave's registers hold two tiles of scores and one of keys."""
 
@@ -314,9 +317,15 @@ class AttentionDenseSpec:
 
     @property
     def lds_bytes(self) -> int:
-        """LDS of a workgroup: two buffers of K and V, in padded lines."""
+        """LDS of a workgroup: two buffers of K and V, in padded lines, and its rows.
+
+        Rows go through LDS where each is a token of a head and there is room left.
+        """
         lines = self.block_n * self.tile_head_size * 2 // LINE_BYTES
-        return 2 * lines * ((LINE_BYTES + K_LINE_PADDING) + (LINE_BYTES + V_LINE_PADDING))
+        ring = 2 * lines * ((LINE_BYTES + K_LINE_PADDING) + (LINE_BYTES + V_LINE_PADDING))
+        rows = self.num_waves * ROW_LINES * (LINE_BYTES + K_LINE_PADDING)
+        fit = not self.streams and not self.pack_gqa and ring + rows <= LDS_BYTES
+        return ring + rows if fit else ring
 
     @property
     def max_vgprs(self) -> int:

@@ -160,11 +160,14 @@ def test_derived_values():
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        (dict(), 68_096),
-        (dict(head_size=64), 34_048),
-        (dict(head_size=8), 34_048),
-        (dict(head_size=72), 68_096),
+        (dict(), 134_656),
+        (dict(head_size=64), 100_608),
+        (dict(head_size=8), 100_608),
+        (dict(head_size=72), 134_656),
+        (dict(block_n=128, head_size=64), 134_656),
         (dict(block_n=128), 136_192),
+        (dict(pack_gqa=True), 68_096),
+        (dict(streaming=True), 68_096),
     ],
 )
 def test_lds_bytes(changes, expected):

@@ -153,17 +153,21 @@ struct RowBlock {
   // rounded up to it: a tile past the end is hidden by the mask like any other key. One way into the loop and one way out, at
   // its end: with more, the register allocator spills at D = 128. No barrier at the end: another item's first requests go to
   // slots other than the one that the slower waves may still be reading.
-  __device__ __forceinline__ void run(int wave) {
+  template <class Query>
+  __device__ __forceinline__ void run(int wave, const Query& query) {
     const bool second_group = wave >= waves_per_block / 2;
     kv.template request_k<0>();
+    query.request(q);
     static_for<1, T::ring>([&](auto i) {
       kv.template request_k<i>();
       kv.template request_v<i - 1>();
     });
-    kv.template wait_requests<Kv::newest>();  // K(0) is there
+    kv.template wait_requests<Kv::newest>();  // K(0) and Q are there
     barrier();
+    query.read(q);
     kv.template read_k<0>();
     kv.template wait<Kv::newest - 1, Kv::k_fragments>();  // and K(1), for all waves from the next barrier on
+    query.finish(q);
     if (second_group) barrier();
 
     first_step<0>();

@@ -96,9 +96,13 @@ struct StreamingRowBlock {
   // Tiles are rounded up to the two slots: one past the end is hidden by the mask. There is a first one: a block that sees no key
   // is not run. The compiler does not see that all lanes have the same end: without uniform() it closes the loop by EXEC, while
   // transposed reads need all lanes. The test stands at the end: at the start it costs ROCm 7.14 hundreds of spills.
-  __device__ __forceinline__ void run(int) {
+  template <class Query>
+  __device__ __forceinline__ void run(int, const Query& query) {
+    query.request(q);
     kv.template request_k<0>();
     kv.template request_v<0>();
+    schedule_fence();
+    query.finish(q);
     static_for<0, T::d_tiles>([&](auto d) { o[d] = 0.f; });
     int key = keys.first;
     do {

@@ -21,4 +21,12 @@ __device__ __forceinline__ void dma_b128_to_lds(BufferResource buffer, LdsBytes 
   __builtin_amdgcn_raw_ptr_buffer_load_lds(buffer, (LdsPointer<void>)destination, 16, lane_offset, wave_offset, step, 0);
 }
 
+// Lane i stores 16 bytes at buffer + lane_offset + wave_offset, or nothing where they are out of range.
+__device__ __forceinline__ void store_b128(vec<uint32, 4> value, BufferResource buffer, uint32 lane_offset, uint32 wave_offset) {
+  __builtin_amdgcn_raw_buffer_store_b128(value, buffer, lane_offset, wave_offset, 0);
+}
+
+// An offset that no buffer contains: what is there reads zeros, and is not stored.
+constexpr uint32 nowhere = 0x80000000;
+
 }  // namespace rocke

@@ -53,11 +53,15 @@ __device__ __forceinline__ T opaque_scalar(T value) {
 
 __device__ __forceinline__ bool any_lane(bool condition) { return __builtin_amdgcn_ballot_w64(condition) != 0; }
 
+// {lower half of a, lower half of b}, {upper half of a, upper half of b}, as lanes 0..31 and 32..63 of the two results.
+__device__ __forceinline__ u32x2 swap_halves(uint32 a, uint32 b) {
+  return __builtin_amdgcn_permlane32_swap(a, b, false, false);
+}
+
 // The value of lane l ^ 32 beside one's own, as an unordered pair.
 __device__ __forceinline__ f32x2 both_halves(float value) {
   const uint32 bits = bit_cast<uint32>(value);
-  const u32x2 pair = __builtin_amdgcn_permlane32_swap(bits, bits, false, false);
-  return bit_cast<f32x2>(pair);
+  return bit_cast<f32x2>(swap_halves(bits, bits));
 }
 
 }  // namespace rocke

@@ -26,4 +26,17 @@ __device__ __forceinline__ vec<T, 4> lds_read_transposed(uint32 base) {
   return value;
 }
 
+// ds_write_b64 and ds_write_b128. LDS serves a wave's requests in their order, so that a read after them needs no wait; as
+// assembly they too are waited for by hand.
+template <int offset>
+__device__ __forceinline__ void lds_write(uint32 base, vec<uint32, 2> value) {
+  static_assert(offset >= 0 && offset < 65536, "a 16-bit immediate");
+  asm volatile("ds_write_b64 %0, %1 offset:%2" ::"v"(base), "v"(value), "n"(offset) : "memory");
+}
+template <int offset>
+__device__ __forceinline__ void lds_write(uint32 base, vec<uint32, 4> value) {
+  static_assert(offset >= 0 && offset < 65536, "a 16-bit immediate");
+  asm volatile("ds_write_b128 %0, %1 offset:%2" ::"v"(base), "v"(value), "n"(offset) : "memory");
+}
+
 }  // namespace rocke

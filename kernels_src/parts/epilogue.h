@@ -1,6 +1,10 @@
 // Divides by the row sum and stores the rows that exist.
 #pragma once
 #include "common/arguments.h"
+#include "isa/buffer.h"
+#include "isa/lane.h"
+#include "isa/lds.h"
+#include "isa/wait.h"
 #include "parts/cast.h"
 #include "parts/key_range.h"
 #include "parts/online_softmax.h"
@@ -18,12 +22,77 @@ __device__ __forceinline__ float largest_magnitude(const f32x16 (&o)[blocks]) {
   return top;
 }
 
+// Four columns of the output, from the `r`-th register of block `d` on, times the factor; as they are stored.
+template <class Out, int d, int r, int blocks>
+__device__ __forceinline__ auto four_columns(const f32x16 (&o)[blocks], float factor) {
+  const f32x4 values = f32x4{o[d][r], o[d][r + 1], o[d][r + 2], o[d][r + 3]} * factor;
+  return bit_cast<vec<uint32, sizeof(Out)>>(__builtin_convertvector(values, vec<Out, 4>));
+}
+
+// Through LDS, in parts of 256 bytes a row, to be stored in whole lines of memory.
+template <class V, class Out>
+__device__ __forceinline__ void store_lines(const Arguments& a, const Sequence& s, const WorkItem& item,
+                                            const QueryRows<V>& rows, int wave_row, int wave, int lane,
+                                            const f32x16 (&o)[Tiling<V>::d_tiles], float factor) {
+  constexpr int row_bytes = V::head_dim * sizeof(Out), quad_bytes = 4 * sizeof(Out);
+  const Strides& stride = a.shape.o;
+  // A single token has no stride; the rows that do not exist must still lie past it.
+  const uint32 pitch = max(int(stride.token), V::head_dim) * sizeof(Out);
+  const Out* first = (Out*)a.o + item.split * a.shape.o_split + s.batch * stride.batch + rows.head * stride.head +
+                     (s.q_token + wave_row) * stride.token;
+  const BufferResource buffer = buffer_of_rows(first, pitch, rows.count() - wave_row, V::head_dim);
+  const uint32 area = uint32(row_area<V>(wave)), half = lane / 32;
+  const uint32 own = area + row_lane_offset(lane) + half * quad_bytes - half * 16;
+  static_for<0, ceil_div(row_bytes, row_part_bytes)>([&](auto part) {
+    constexpr int start = part * row_part_bytes;
+    static_for<0, row_part_bytes / (2 * quad_bytes)>([&](auto i) {
+      constexpr int byte = 2 * quad_bytes * i, column = (start + byte) / int(sizeof(Out));
+      if constexpr (column < V::head_dim)
+        lds_write<row_byte_offset(byte)>(own, four_columns<Out, column / 32, column % 32 / 2>(o, factor));
+    });
+    const int byte = start + line_byte(lane);
+    const bool inside = byte < row_bytes;
+    const uint32 source = area + (inside ? lane * 16 : 0), offset = inside ? line_row(lane) * pitch + byte : nowhere;
+    vec<short, 8> line[row_lines];
+    static_for<0, row_lines>([&](auto j) { line[j] = lds_read_b128<j * k_line_bytes, short>(source); });
+    static_for<0, row_lines>([&](auto j) {
+      wait_counters<any_vm, row_lines - 1 - j>();
+      store_b128(bit_cast<vec<uint32, 4>>(opaque(line[j])), buffer, offset, j * pitch);
+    });
+  });
+}
+
+// Each lane its own row.
+template <class V, class Out>
+__device__ __forceinline__ void store_lanes(const Arguments& a, const Sequence& s, const WorkItem& item, QueryRow row, int half,
+                                            const f32x16 (&o)[Tiling<V>::d_tiles], float factor) {
+  const Strides& stride = a.shape.o;
+  Out* address = (Out*)a.o + item.split * a.shape.o_split + s.batch * stride.batch + row.head * stride.head +
+                 (s.q_token + row.token) * stride.token;
+  static_for<0, ceil_div(V::head_dim, 16)>([&](auto pair) {
+    constexpr int d = pair / 2, r = pair % 2 * 8, column = 16 * pair;
+    auto low = four_columns<Out, d, r>(o, factor), high = four_columns<Out, d, r + 4>(o, factor);
+    if constexpr (sizeof(Out) == 2 && column + 16 <= V::head_dim) {
+      // The halves of the wave exchange columns, so that each lane has eight in a row.
+      const u32x2 first = swap_halves(low[0], high[0]), second = swap_halves(low[1], high[1]);
+      if (row.exists)
+        *(Unaligned<vec<uint32, 4>>*)(address + column + 8 * half) = vec<uint32, 4>{first[0], second[0], first[1], second[1]};
+    } else if (row.exists) {
+      *(Unaligned<decltype(low)>*)(address + column + 4 * half) = low;
+      if constexpr (column + 8 < V::head_dim) *(Unaligned<decltype(low)>*)(address + column + 8 + 4 * half) = high;
+    }
+  });
+}
+
 template <class V, class Softmax>
-__device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s, const WorkItem& item, QueryRow row, int half,
+__device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s, const WorkItem& item,
+                                           const QueryRows<V>& rows, int wave_row, int wave, int lane,
                                            f32x16 (&o)[Tiling<V>::d_tiles], const Softmax& softmax) {
   using Out = typename Choose<V::float32_out, float, Element<V>>::type;
+  if (wave_row >= rows.count()) return;
+  const QueryRow row = rows[wave_row + lane % 32];
+  const int half = lane / 32;
   float row_sum = softmax.row_sum();
-  if (!row.exists) return;
   const Shape& shape = a.shape;
   // Scores that are all -inf sum to 0, as no scores do, yet are 0/0. Which it is, is read anew: kept over the loop it spills. A
   // part of the keys leaves it to the others.
@@ -31,9 +100,8 @@ __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s
     const KeyBounds keys = visible_keys<V>(shape, find_sequence<V>(a, item.batch), row.token);
     if (keys.first <= keys.last) row_sum = __builtin_nanf("");
   }
-  const int64 token = s.q_token + row.token;
-  if (a.lse != nullptr && half == 0)
-    a.lse[item.split * shape.lse_split + s.batch * shape.lse_batch + row.head * shape.lse_head + token] =
+  if (a.lse != nullptr && half == 0 && row.exists)
+    a.lse[item.split * shape.lse_split + s.batch * shape.lse_batch + row.head * shape.lse_head + s.q_token + row.token] =
         softmax.log_sum_exp(row_sum, a.softmax_scale);
 
   // A row that saw no key is 0; NaN stays NaN.
@@ -48,17 +116,10 @@ __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s
       });
       factor = 1.f;
     }
-  Out* address = (Out*)a.o + item.split * shape.o_split + s.batch * shape.o.batch + token * shape.o.token +
-                 row.head * shape.o.head + 4 * half;
-#pragma unroll
-  for (int d = 0; d < Tiling<V>::d_tiles; d++)
-#pragma unroll
-    for (int r = 0; r < 16; r += 4) {
-      const int column = 32 * d + mfma_row(r);
-      if (column < V::head_dim)
-        *(vec<Out, 4>*)(address + column) =
-            __builtin_convertvector(f32x4{o[d][r], o[d][r + 1], o[d][r + 2], o[d][r + 3]} * factor, vec<Out, 4>);
-    }
+  if constexpr (rows_fit_lds<V>)
+    store_lines<V, Out>(a, s, item, rows, wave_row, wave, lane, o, factor);
+  else
+    store_lanes<V, Out>(a, s, item, row, half, o, factor);
 }
 
 // Rows of packed arrays that belong to no sequence, from `first_row` on in steps of `step`: 0, and an LSE of -inf.
@@ -68,8 +129,7 @@ __device__ __forceinline__ void clear_rows(const Arguments& a, const Sequence& s
   f32x16 zero[Tiling<V>::d_tiles];
   for (auto& block : zero) block = 0.f;
   for (int row = first_row; row < rows.count(); row += step)
-    store_rows<V>(a, s, item, rows[row + wave * rows_per_wave + lane % 32], lane / 32, zero,
-                  Softmax(a.softmax_scale));
+    store_rows<V>(a, s, item, rows, row + wave * rows_per_wave, wave, lane, zero, Softmax(a.softmax_scale));
 }
 
 }  // namespace rocke

@@ -1,6 +1,7 @@
 // The frame of a forward kernel: which rows and keys a workgroup takes, and what becomes of the result. A kernel brings the
 // Block, which has the rows' state and the loop over the keys:
-//   Block<V>{KvPipeline<V>, Block<V>::Softmax, Mask<V>, KeyRange}; its q and o; and run(wave).
+//   Block<V>{KvPipeline<V>, Block<V>::Softmax, Mask<V>, KeyRange}; its q and o; and run(wave, query), which requests, reads and
+//   finishes a Query of parts/query_rows.h.
 #pragma once
 #include "common/arguments.h"
 #include "common/static_for.h"
@@ -37,14 +38,17 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
   Block<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), Softmax(a.softmax_scale),
                  Mask<V>(a.shape, sequence, rows.token(wave_row + lane % 32), lane / 32), keys};
   if (keys.first < keys.end) {
-    load_query<V>(block.q, a, sequence, rows[wave_row + lane % 32], lane / 32);
-    block.run(wave);
+    if constexpr (rows_fit_lds<V>) {
+      block.run(wave, QueryThroughLds<V>(a, sequence, rows, wave_row, wave, lane));
+    } else {
+      block.run(wave, QueryOfLanes<V>(a, sequence, rows, wave_row, lane));
+    }
   } else {
     static_for<0, Tiling<V>::d_tiles>([&](auto d) { block.o[d] = 0.f; });
   }
   // Read anew: kept over the loop, the arguments of the result would fill the scalar registers.
   const Arguments again = kernel_arguments<Arguments>();
-  store_rows<V>(again, sequence, item, rows[wave_row + lane_id() % 32], lane_id() / 32, block.o, block.softmax);
+  store_rows<V>(again, sequence, item, rows, wave_row, wave, lane_id(), block.o, block.softmax);
 }
 
 template <class V, template <class> class Block>

@@ -51,8 +51,7 @@ struct KeyRows {
     next = first_key * row_bytes;
     const int row = lane / 8 * waves_per_block + wave, column = lane % 8 * 8;
     static_for<0, Tiling<V>::column_groups>([&](auto g) {
-      // Columns past the head dim belong to the next head: an offset that no buffer contains reads zeros instead.
-      constexpr uint32 nowhere = 0x80000000;
+      // Columns past the head dim belong to the next head: zeros are read instead.
       const uint32 offset = row * uint32(row_bytes) + column * 2;
       const bool inside = g * columns_per_line + column < V::head_dim;
       lane_offset[0][g] = inside ? offset : nowhere;

@@ -2,8 +2,13 @@
 // single decoded token fills as many rows as it has heads.
 #pragma once
 #include "common/arguments.h"
+#include "common/static_for.h"
+#include "isa/buffer.h"
+#include "isa/lane.h"
+#include "isa/lds.h"
 #include "parts/sequence.h"
 #include "parts/work_order.h"
+#include "tile/row_layout.h"
 
 namespace rocke {
 
@@ -26,34 +31,109 @@ struct QueryRows {
   }
 };
 
-// The lane's row as the B operand of Q: columns 16 k + 8 (lane / 32)..+7 of each step, zero past the head dim and for rows that
-// do not exist. A scale of zero or below goes into Q exactly, so that the softmax only meets positive scales, and so does a power
-// of two, so that it meets none below 2**-120 (split_scale in rocke_cupy/gpu/launch.py says why). What it takes below the
+// Q on its way to the registers, as the B operand of the lane's row: columns 16 k + 8 (lane / 32)..+7 of each step. A kernel requests
+// it, reads it when all of its own requests up to there have landed, and finishes it when its reads have.
+//
+// What a scale of zero or below asks for goes into Q exactly, so that the softmax only meets positive scales, and so does a power
+// of two, so that it meets none below 2**-120 (split_scale in rocke_cupy/gpu/launch.py says why). What that takes below the
 // smallest bfloat16 has less than 1e-35 of a score. float16 scores are alike with such scales, and need no power.
 template <class V>
-__device__ __forceinline__ void load_query(vec<Element<V>, 8> (&q)[Tiling<V>::qk_steps], const Arguments& a,
-                                           const Sequence& s, QueryRow row, int half) {
+struct Query {
   using Fragment = vec<Element<V>, 8>;
-  const Strides& stride = a.shape.q;
-  const auto* address = (const Element<V>*)a.q + s.batch * stride.batch + (s.q_token + row.token) * stride.token +
-                        row.head * stride.head;
-  const short sign = a.softmax_scale < 0 ? short(0x8000) : short(0);
-#pragma unroll
-  for (int k = 0; k < Tiling<V>::qk_steps; k++) q[k] = Fragment{};
-  if (!row.exists || a.softmax_scale == 0) return;
-#pragma unroll
-  for (int k = 0; k < Tiling<V>::qk_steps; k++) {
-    const int column = 16 * k + 8 * half;
-    if (column < V::head_dim) q[k] = bit_cast<Fragment>(*(const vec<short, 8>*)(address + column) ^ sign);
-  }
-  if constexpr (V::bfloat16)
-    if (a.shape.query_exponent != 0) {
-      const float factor = __builtin_ldexpf(1.f, a.shape.query_exponent);
-#pragma unroll
-      for (int k = 0; k < Tiling<V>::qk_steps; k++)
-#pragma unroll
-        for (int e = 0; e < 8; e++) q[k][e] = __bf16(float(q[k][e]) * factor);
+  static constexpr int steps = Tiling<V>::qk_steps;
+  int lane;
+  float softmax_scale;
+  int exponent;
+
+  __device__ Query(const Arguments& a, int lane) : lane(lane), softmax_scale(a.softmax_scale), exponent(a.shape.query_exponent) {}
+
+  __device__ __forceinline__ void finish(Fragment (&q)[steps]) const {
+    static_for<0, steps>([&](auto k) { q[k] = opaque(q[k]); });
+    if constexpr (V::head_dim % 16 != 0)
+      if (lane >= 32) q[steps - 1] = Fragment{};
+    const int sign_and_magnitude = bit_cast<int>(softmax_scale);
+    if (sign_and_magnitude <= 0) {
+      const bool zero = sign_and_magnitude << 1 == 0;
+      static_for<0, steps>([&](auto k) {
+        q[k] = zero ? Fragment{} : bit_cast<Fragment>(bit_cast<vec<short, 8>>(q[k]) ^ short(0x8000));
+      });
     }
+    if constexpr (V::bfloat16)
+      if (exponent != 0) {
+        const float factor = __builtin_ldexpf(1.f, exponent);
+        static_for<0, steps>([&](auto k) {
+          static_for<0, 8>([&](auto e) {
+            constexpr int element = e;
+            q[k][element] = __bf16(float(q[k][element]) * factor);
+          });
+        });
+      }
+  }
+};
+
+// Each lane its own row, straight to the registers. A row that does not exist takes the last one's place; it is not stored.
+template <class V>
+struct QueryOfLanes : Query<V> {
+  using typename Query<V>::Fragment;
+  const Element<V>* address;
+
+  __device__ QueryOfLanes(const Arguments& a, const Sequence& s, const QueryRows<V>& rows, int wave_row, int lane)
+      : Query<V>(a, lane) {
+    const QueryRow row = rows[min(wave_row + lane % 32, rows.count() - 1)];
+    const Strides& stride = a.shape.q;
+    address = (const Element<V>*)a.q + s.batch * stride.batch + row.head * stride.head +
+              (s.q_token + row.token) * stride.token;
+  }
+  // All under way at once, which a branch around some of them would prevent: the columns past the head dim are others.
+  __device__ __forceinline__ void request(Fragment (&q)[Query<V>::steps]) const {
+    const int half = 8 * (this->lane / 32);
+    static_for<0, Query<V>::steps>([&](auto k) {
+      q[k] = *(const Fragment*)(address + 16 * k + (16 * k + 16 <= V::head_dim ? half : 0));
+    });
+  }
+  __device__ __forceinline__ void read(Fragment (&)[Query<V>::steps]) const {}
+};
+
+template <int bytes>
+__device__ __forceinline__ LdsBytes row_areas() {
+  __shared__ __attribute__((aligned(16))) char memory[bytes];
+  return (LdsBytes)(LdsPointer<void>)memory;
 }
+template <class V>
+__device__ __forceinline__ LdsBytes row_area(int wave) {
+  return row_areas<waves_per_block * row_area_bytes>() + wave * row_area_bytes;
+}
+
+// The rows of a wave as a buffer: rows past the last one are out of its range. `pitch` is the distance of two rows.
+template <class T>
+__device__ __forceinline__ BufferResource buffer_of_rows(const T* first, uint32 pitch, int rows, int columns) {
+  const int last = min(rows, rows_per_wave) - 1;
+  return make_buffer(first, last < 0 ? 0 : last * pitch + columns * int(sizeof(T)));
+}
+
+// Whole lines of memory, through LDS.
+template <class V>
+struct QueryThroughLds : Query<V> {
+  using typename Query<V>::Fragment;
+  BufferResource buffer;
+  uint32 pitch, lane_offset;
+  LdsBytes area;
+
+  __device__ QueryThroughLds(const Arguments& a, const Sequence& s, const QueryRows<V>& rows, int wave_row, int wave, int lane)
+      : Query<V>(a, lane), pitch(uint32(a.shape.q.token) * 2), area(row_area<V>(wave)) {
+    const Strides& stride = a.shape.q;
+    const auto* first = (const Element<V>*)a.q + s.batch * stride.batch + rows.head * stride.head +
+                        (s.q_token + wave_row) * stride.token;
+    buffer = buffer_of_rows(first, pitch, rows.count() - wave_row, V::head_dim);
+    lane_offset = line_byte(lane) < V::head_dim * 2 ? line_row(lane) * pitch + line_byte(lane) : nowhere;
+  }
+  __device__ __forceinline__ void request(Fragment (&)[Query<V>::steps]) const {
+    static_for<0, row_lines>([&](auto j) { dma_b128_to_lds<0>(buffer, area + j * k_line_bytes, lane_offset, j * pitch); });
+  }
+  __device__ __forceinline__ void read(Fragment (&q)[Query<V>::steps]) const {
+    const uint32 row = uint32(area) + row_lane_offset(this->lane);
+    static_for<0, Query<V>::steps>([&](auto k) { q[k] = lds_read_b128<row_byte_offset(32 * k), Element<V>>(row); });
+  }
+};
 
 }  // namespace rocke

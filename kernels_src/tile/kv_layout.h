@@ -17,6 +17,7 @@ constexpr int columns_per_line = 64;
 constexpr int key_bytes_in_line = columns_per_line * 2;
 constexpr int k_line_bytes = 1024 + 16;
 constexpr int v_line_bytes = 1024 + 64;
+constexpr int lds_bytes_of_compute_unit = 163840;
 
 template <class V>
 struct Tiling {
@@ -30,7 +31,8 @@ struct Tiling {
   static constexpr int v_slot_bytes = column_groups * waves_per_block * v_line_bytes;
   static_assert(V::head_dim >= 8 && V::head_dim <= 256 && V::head_dim % 8 == 0, "head_dim: a multiple of 8 up to 256");
   static_assert(V::block_n == 64 || V::block_n == 128, "block_n: 64 or 128");
-  static_assert(ring * (k_slot_bytes + v_slot_bytes) <= 163840, "LDS of a gfx950 compute unit");
+  static constexpr int ring_bytes = ring * (k_slot_bytes + v_slot_bytes);
+  static_assert(ring_bytes <= lds_bytes_of_compute_unit, "LDS of a gfx950 compute unit");
 };
 
 // Where a lane starts to read: K fragments hold key l % 32, columns 8 (l / 32)..+7 of each step.

@@ -25,7 +25,7 @@ _WIDE_BYTES = 2**31
 """Tokens of a head of k and v that span more need the variant `wide_kv`."""
 
 _MAX_ROW_BYTES = 2**31 // 128
-"""Tokens further apart would span more within the 128 keys of two tiles."""
+"""Tokens further apart would span more within the 128 keys of two tiles; q and out have 32 rows."""
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -101,12 +101,12 @@ def why_not(name: str, layout: Layout, address: int, axes: Axes) -> str:
     for axis in used:
         if layout.strides[axis] % vector:
             return f"its stride of {layout.strides[axis]} bytes is not a multiple of {vector}"
-    if name in "kv" and axes.token in used:
+    if axes.token in used:
         step = layout.strides[axes.token]
-        if not head_dim * item <= step <= _MAX_ROW_BYTES:
-            return (
-                f"its tokens are {step} bytes apart, not from {head_dim * item} to {_MAX_ROW_BYTES}"
-            )
+        # q alone may repeat a token.
+        least = 0 if name == "q" else head_dim * item
+        if not least <= step <= _MAX_ROW_BYTES:
+            return f"its tokens are {step} bytes apart, not from {least} to {_MAX_ROW_BYTES}"
     return ""
 
 

@@ -33,8 +33,8 @@ class Bars:
 
 
 BARS = {
-    64: Bars(mfma=16, dma=2, lds_reads=24, lds_bytes=34_048),
-    128: Bars(mfma=32, dma=4, lds_reads=48, lds_bytes=68_096),
+    64: Bars(mfma=16, dma=2, lds_reads=24, lds_bytes=100_608),
+    128: Bars(mfma=32, dma=4, lds_reads=48, lds_bytes=134_656),
 }
 HEAD_SIZES, DTYPES, ROCMS = tuple(BARS), ("bf16", "fp16"), ("7.0", "7.14")
 

@@ -19,9 +19,6 @@ from rocke_cupy import build_attention_dense
 ROCM = ("7.0", "7.14")
 MEMORIES = ("eager", "lazy")
 
-LDS_BYTES = {(64, 64): 34_048, (128, 64): 68_096, (64, 128): 68_096, (128, 128): 136_192}
-"""By head dim and block_n: two slots each for keys and values."""
-
 VARIANTS = {
     "plain": dict(),
     "head_size 128": dict(head_dim=128),
@@ -39,6 +36,7 @@ VARIANTS = {
     "xcd order": dict(work_order="xcd"),
     "no lazy_rescale": dict(lazy_rescale=False),
     "block_n 128": dict(block_n=128),
+    "block_n 128, head_size 128": dict(block_n=128, head_dim=128),
     "float32 out": dict(float32_out=True),
     "packed heads": dict(pack_gqa=True),
     "wide": dict(wide_kv=True),
@@ -79,9 +77,8 @@ def test_variant(name, rocm):
     assert_nothing_spilled(source(name), rocm)
     kernel = resources(source(name), rocm)
     case, options = problem([name])
-    block_n = options.get("block_n", 64)
     assert kernel.allocated_vgprs <= 256
-    assert kernel.lds_size == LDS_BYTES[case.head_dim, block_n]
+    assert kernel.lds_size == spec_for(case, **options).lds_bytes
     for memory, amplitude in itertools.product(MEMORIES, (1, 8)):
         check([name], rocm, memory, amplitude=amplitude)
 
