@@ -157,6 +157,7 @@ struct RowBlock {
   __device__ __forceinline__ void run(int wave, const Query& query) {
     const bool second_group = wave >= waves_per_block / 2;
     kv.template request_k<0>();
+    schedule_fence();
     query.request(q);
     static_for<1, T::ring>([&](auto i) {
       kv.template request_k<i>();

@@ -35,11 +35,10 @@ __device__ __forceinline__ void store_lines(const Arguments& a, const Sequence& 
                                             const QueryRows<V>& rows, int wave_row, int wave, int lane,
                                             const f32x16 (&o)[Tiling<V>::d_tiles], float factor) {
   constexpr int row_bytes = V::head_dim * sizeof(Out), quad_bytes = 4 * sizeof(Out);
-  const Strides& stride = a.shape.o;
   // A single token has no stride; the rows that do not exist must still lie past it.
-  const uint32 pitch = max(int(stride.token), V::head_dim) * sizeof(Out);
-  const Out* first = (Out*)a.o + item.split * a.shape.o_split + s.batch * stride.batch + rows.head * stride.head +
-                     (s.q_token + wave_row) * stride.token;
+  const uint32 pitch = max(int(a.shape.o.token), V::head_dim) * sizeof(Out);
+  const Out* first = (Out*)a.o + item.split * a.shape.o_split +
+                     element_offset(a.shape.o, s.batch, s.q_token + wave_row, rows.head);
   const BufferResource buffer = buffer_of_rows(first, pitch, rows.count() - wave_row, V::head_dim);
   const uint32 area = uint32(row_area<V>(wave)), half = lane / 32;
   const uint32 own = area + row_lane_offset(lane) + half * quad_bytes - half * 16;
@@ -66,9 +65,8 @@ __device__ __forceinline__ void store_lines(const Arguments& a, const Sequence& 
 template <class V, class Out>
 __device__ __forceinline__ void store_lanes(const Arguments& a, const Sequence& s, const WorkItem& item, QueryRow row, int half,
                                             const f32x16 (&o)[Tiling<V>::d_tiles], float factor) {
-  const Strides& stride = a.shape.o;
-  Out* address = (Out*)a.o + item.split * a.shape.o_split + s.batch * stride.batch + row.head * stride.head +
-                 (s.q_token + row.token) * stride.token;
+  Out* address = (Out*)a.o + item.split * a.shape.o_split +
+                 element_offset(a.shape.o, s.batch, s.q_token + row.token, row.head);
   static_for<0, ceil_div(V::head_dim, 16)>([&](auto pair) {
     constexpr int d = pair / 2, r = pair % 2 * 8, column = 16 * pair;
     auto low = four_columns<Out, d, r>(o, factor), high = four_columns<Out, d, r + 4>(o, factor);
@@ -122,14 +120,14 @@ __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s
     store_lanes<V, Out>(a, s, item, row, half, o, factor);
 }
 
-// Rows of packed arrays that belong to no sequence, from `first_row` on in steps of `step`: 0, and an LSE of -inf.
+// Rows that see no key, this wave's and those `step` further on: 0, and an LSE of -inf.
 template <class V, class Softmax>
 __device__ __forceinline__ void clear_rows(const Arguments& a, const Sequence& s, const WorkItem& item, const QueryRows<V>& rows,
-                                           int first_row, int step, int wave, int lane) {
+                                           int wave_row, int step, int wave, int lane) {
   f32x16 zero[Tiling<V>::d_tiles];
   for (auto& block : zero) block = 0.f;
-  for (int row = first_row; row < rows.count(); row += step)
-    store_rows<V>(a, s, item, rows, row + wave * rows_per_wave, wave, lane, zero, Softmax(a.softmax_scale));
+  for (int row = wave_row; row < rows.count(); row += step)
+    store_rows<V>(a, s, item, rows, row, wave, lane, zero, Softmax(a.softmax_scale));
 }
 
 }  // namespace rocke

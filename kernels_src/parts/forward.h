@@ -18,34 +18,49 @@
 
 namespace rocke {
 
+// What a block needs at its start, all loaded at this point: one wait. The compiler would load each of them where it is used,
+// and wait each time.
+template <class V>
+__device__ __forceinline__ void load_together(const Arguments& a) {
+  const Shape& s = a.shape;
+  asm volatile("" ::"s"(a.q), "s"(a.k), "s"(a.v), "s"(a.softmax_scale), "s"(s.seqlen_q), "s"(s.seqlen_kv), "s"(s.q.batch),
+               "s"(s.q.token), "s"(s.q.head), "s"(s.k.batch), "s"(s.k.token), "s"(s.k.head), "s"(s.v.batch), "s"(s.v.token),
+               "s"(s.v.head), "s"(s.query_exponent), "s"(s.top_left), "s"(gridDim.x), "s"(gridDim.y));
+  asm volatile("" ::"s"(s.kv_heads.value), "s"(s.kv_heads.multiplier), "s"(s.kv_heads.shift), "s"(s.group.value),
+               "s"(s.group.multiplier), "s"(s.group.shift), "s"(s.query_blocks.value), "s"(s.query_blocks.multiplier),
+               "s"(s.query_blocks.shift));
+  if constexpr (V::right_bound) asm volatile("" ::"s"(s.window_right));
+  if constexpr (V::left_bound) asm volatile("" ::"s"(s.window_left));
+  if constexpr (V::varlen)
+    asm volatile("" ::"s"(a.cu_seqlens_q), "s"(a.cu_seqlens_kv), "s"(s.batch.value));
+  else
+    asm volatile("" ::"s"(a.kv_lens));
+}
+
 template <class V, template <class> class Block>
 __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item, int wave) {
   using Softmax = typename Block<V>::Softmax;
   const int lane = lane_id();
   const Sequence sequence = find_sequence<V>(a, item.batch);
   const QueryRows<V> rows(a.shape, sequence, item);
-  const int block_row = item.query_block * rows_per_block;
-  if (V::varlen && item.batch == a.shape.batch - 1) {
-    const int step = count_work<V>(a.shape).query_blocks * rows_per_block;
-    clear_rows<V, Softmax>(a, sequence, item, rows, block_row, step, wave, lane);
-    return;
-  }
+  const int block_row = item.query_block * rows_per_block, wave_row = block_row + wave * rows_per_wave;
   if (block_row >= rows.count()) return;
 
-  const int wave_row = block_row + wave * rows_per_wave;
   const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
-  const int kv_head = V::pack_gqa ? item.head : item.head / (a.shape.query_heads / a.shape.kv_heads);
+  if (keys.first >= keys.end) {
+    // Rows that belong to no sequence may be more than those of the blocks that there are.
+    const bool spare = V::varlen && item.batch == a.shape.batch.value - 1;
+    const int step = spare ? a.shape.query_blocks.value * rows_per_block : rows.count();
+    clear_rows<V, Softmax>(a, sequence, item, rows, wave_row, step, wave, lane);
+    return;
+  }
+  const int kv_head = V::pack_gqa ? item.head : item.head / a.shape.group;
   Block<V> block{KvPipeline<V>(a, sequence, kv_head, keys.first, wave, lane), Softmax(a.softmax_scale),
                  Mask<V>(a.shape, sequence, rows.token(wave_row + lane % 32), lane / 32), keys};
-  if (keys.first < keys.end) {
-    if constexpr (rows_fit_lds<V>) {
-      block.run(wave, QueryThroughLds<V>(a, sequence, rows, wave_row, wave, lane));
-    } else {
-      block.run(wave, QueryOfLanes<V>(a, sequence, rows, wave_row, lane));
-    }
-  } else {
-    static_for<0, Tiling<V>::d_tiles>([&](auto d) { block.o[d] = 0.f; });
-  }
+  if constexpr (rows_fit_lds<V>)
+    block.run(wave, QueryThroughLds<V>{{a, sequence, rows, wave, wave_row, lane}});
+  else
+    block.run(wave, QueryOfLanes<V>{{a, sequence, rows, wave, wave_row, lane}});
   // Read anew: kept over the loop, the arguments of the result would fill the scalar registers.
   const Arguments again = kernel_arguments<Arguments>();
   store_rows<V>(again, sequence, item, rows, wave_row, wave, lane_id(), block.o, block.softmax);
@@ -66,6 +81,7 @@ __device__ __forceinline__ void attention_forward(const Arguments& a) {
       items = count_work<V>(shape).total(), stride = shape.num_workgroups;
     }
   } else {
+    load_together<V>(a);
     attend<V, Block>(a, decode_work<V>(workgroup_id(), count_work<V>(a.shape)), wave);
   }
 }

@@ -38,7 +38,7 @@ __device__ __forceinline__ KeyRange find_keys(const Shape& shape, const Sequence
   if constexpr (V::split_kv) {
     // Whole turns of the ring: the last turn would go on into the next part's keys, which no mask hides.
     constexpr int turn = Tiling<V>::ring * tile;
-    const int share = ceil_div(ceil_div(end - first, turn), shape.num_splits) * turn;
+    const int share = (ceil_div(end - first, turn) + shape.num_splits.value - 1) / shape.num_splits * turn;
     first += item.split * share;
     end = min(end, first + share);
   }

@@ -43,8 +43,7 @@ struct KeyRows {
 
   __device__ KeyRows(const void* array, const Strides& stride, const Sequence& s, int kv_head, int first_key, int wave,
                      int lane) {
-    base = (const char*)((const Element<V>*)array + s.batch * stride.batch + s.kv_token * stride.token +
-                         kv_head * stride.head);
+    base = (const char*)((const Element<V>*)array + element_offset(stride, s.batch, s.kv_token, kv_head));
     const Offset row_bytes = Offset(stride.token) * 2;
     bytes = s.seqlen_kv > 0 ? (s.seqlen_kv - 1) * row_bytes + V::head_dim * 2 : 0;
     pair_stride = 2 * keys_per_tile * row_bytes;

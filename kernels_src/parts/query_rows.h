@@ -19,12 +19,13 @@ struct QueryRow {
 
 template <class V>
 struct QueryRows {
-  int group, head, seqlen_q;
+  Divisor group;
+  int head, seqlen_q;
 
   __device__ QueryRows(const Shape& shape, const Sequence& sequence, const WorkItem& item)
-      : group(V::pack_gqa ? shape.query_heads / shape.kv_heads : 1), head(item.head * group), seqlen_q(sequence.seqlen_q) {}
+      : group(V::pack_gqa ? shape.group : one), head(item.head * group.value), seqlen_q(sequence.seqlen_q) {}
 
-  __device__ int count() const { return seqlen_q * group; }
+  __device__ int count() const { return seqlen_q * group.value; }
   __device__ int token(int row) const { return V::pack_gqa ? row / group : row; }
   __device__ QueryRow operator[](int row) const {
     return {token(row), V::pack_gqa ? head + row % group : head, row < count()};
@@ -41,33 +42,28 @@ template <class V>
 struct Query {
   using Fragment = vec<Element<V>, 8>;
   static constexpr int steps = Tiling<V>::qk_steps;
-  int lane;
-  float softmax_scale;
-  int exponent;
-
-  __device__ Query(const Arguments& a, int lane) : lane(lane), softmax_scale(a.softmax_scale), exponent(a.shape.query_exponent) {}
+  const Arguments& arguments;
+  const Sequence& sequence;
+  const QueryRows<V>& rows;
+  int wave, wave_row, lane;
 
   __device__ __forceinline__ void finish(Fragment (&q)[steps]) const {
     static_for<0, steps>([&](auto k) { q[k] = opaque(q[k]); });
     if constexpr (V::head_dim % 16 != 0)
       if (lane >= 32) q[steps - 1] = Fragment{};
-    const int sign_and_magnitude = bit_cast<int>(softmax_scale);
-    if (sign_and_magnitude <= 0) {
-      const bool zero = sign_and_magnitude << 1 == 0;
+    const int bits = bit_cast<int>(arguments.softmax_scale), exponent = V::bfloat16 ? arguments.shape.query_exponent : 0;
+    if (__builtin_expect(bits <= 0 || exponent != 0, false)) {
+      const short sign = bits < 0 ? short(0x8000) : short(0);
+      const bool zero = bits << 1 == 0;
+      const float factor = __builtin_ldexpf(1.f, exponent);
       static_for<0, steps>([&](auto k) {
-        q[k] = zero ? Fragment{} : bit_cast<Fragment>(bit_cast<vec<short, 8>>(q[k]) ^ short(0x8000));
+        const auto signed_q = bit_cast<Fragment>(bit_cast<vec<short, 8>>(q[k]) ^ sign);
+        static_for<0, 8>([&](auto e) {
+          constexpr int element = e;
+          q[k][element] = zero ? Element<V>(0) : V::bfloat16 ? Element<V>(float(signed_q[element]) * factor) : signed_q[element];
+        });
       });
     }
-    if constexpr (V::bfloat16)
-      if (exponent != 0) {
-        const float factor = __builtin_ldexpf(1.f, exponent);
-        static_for<0, steps>([&](auto k) {
-          static_for<0, 8>([&](auto e) {
-            constexpr int element = e;
-            q[k][element] = __bf16(float(q[k][element]) * factor);
-          });
-        });
-      }
   }
 };
 
@@ -75,17 +71,13 @@ struct Query {
 template <class V>
 struct QueryOfLanes : Query<V> {
   using typename Query<V>::Fragment;
-  const Element<V>* address;
 
-  __device__ QueryOfLanes(const Arguments& a, const Sequence& s, const QueryRows<V>& rows, int wave_row, int lane)
-      : Query<V>(a, lane) {
-    const QueryRow row = rows[min(wave_row + lane % 32, rows.count() - 1)];
-    const Strides& stride = a.shape.q;
-    address = (const Element<V>*)a.q + s.batch * stride.batch + row.head * stride.head +
-              (s.q_token + row.token) * stride.token;
-  }
   // All under way at once, which a branch around some of them would prevent: the columns past the head dim are others.
   __device__ __forceinline__ void request(Fragment (&q)[Query<V>::steps]) const {
+    const QueryRow row = this->rows[min(this->wave_row + this->lane % 32, this->rows.count() - 1)];
+    const Sequence& s = this->sequence;
+    const auto* address = (const Element<V>*)this->arguments.q +
+                          element_offset(this->arguments.shape.q, s.batch, s.q_token + row.token, row.head);
     const int half = 8 * (this->lane / 32);
     static_for<0, Query<V>::steps>([&](auto k) {
       q[k] = *(const Fragment*)(address + 16 * k + (16 * k + 16 <= V::head_dim ? half : 0));
@@ -115,23 +107,21 @@ __device__ __forceinline__ BufferResource buffer_of_rows(const T* first, uint32 
 template <class V>
 struct QueryThroughLds : Query<V> {
   using typename Query<V>::Fragment;
-  BufferResource buffer;
-  uint32 pitch, lane_offset;
-  LdsBytes area;
 
-  __device__ QueryThroughLds(const Arguments& a, const Sequence& s, const QueryRows<V>& rows, int wave_row, int wave, int lane)
-      : Query<V>(a, lane), pitch(uint32(a.shape.q.token) * 2), area(row_area<V>(wave)) {
-    const Strides& stride = a.shape.q;
-    const auto* first = (const Element<V>*)a.q + s.batch * stride.batch + rows.head * stride.head +
-                        (s.q_token + wave_row) * stride.token;
-    buffer = buffer_of_rows(first, pitch, rows.count() - wave_row, V::head_dim);
-    lane_offset = line_byte(lane) < V::head_dim * 2 ? line_row(lane) * pitch + line_byte(lane) : nowhere;
-  }
   __device__ __forceinline__ void request(Fragment (&)[Query<V>::steps]) const {
+    const Strides& stride = this->arguments.shape.q;
+    const Sequence& s = this->sequence;
+    const uint32 pitch = uint32(stride.token) * 2;
+    const auto* first = (const Element<V>*)this->arguments.q +
+                        element_offset(stride, s.batch, s.q_token + this->wave_row, this->rows.head);
+    const BufferResource buffer = buffer_of_rows(first, pitch, this->rows.count() - this->wave_row, V::head_dim);
+    const int byte = line_byte(this->lane);
+    const uint32 lane_offset = byte < V::head_dim * 2 ? line_row(this->lane) * pitch + byte : nowhere;
+    const LdsBytes area = row_area<V>(this->wave);
     static_for<0, row_lines>([&](auto j) { dma_b128_to_lds<0>(buffer, area + j * k_line_bytes, lane_offset, j * pitch); });
   }
   __device__ __forceinline__ void read(Fragment (&q)[Query<V>::steps]) const {
-    const uint32 row = uint32(area) + row_lane_offset(this->lane);
+    const uint32 row = uint32(row_area<V>(this->wave)) + row_lane_offset(this->lane);
     static_for<0, Query<V>::steps>([&](auto k) { q[k] = lds_read_b128<row_byte_offset(32 * k), Element<V>>(row); });
   }
 };

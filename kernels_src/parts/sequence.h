@@ -7,9 +7,9 @@ namespace rocke {
 
 struct Sequence {
   int seqlen_q, seqlen_kv;
-  int64 q_token, kv_token;  // first token in packed arrays, 0 otherwise
-  int64 batch;              // index for the batch strides, 0 in packed arrays
-  int diagonal;             // query i sees keys around i + diagonal
+  uint32 q_token, kv_token;  // first token in packed arrays, 0 otherwise
+  uint32 batch;              // index for the batch strides, 0 in packed arrays
+  int diagonal;              // query i sees keys around i + diagonal
 };
 
 // By a vector load: in a replayed HIP graph the scalar cache may still hold the lengths of the replay before (ROCm/hip issue
@@ -18,12 +18,12 @@ __device__ __forceinline__ int load_length(Lengths lengths, int index) { return 
 
 template <class V>
 __device__ __forceinline__ Sequence find_sequence(const Arguments& a, int batch) {
-  Sequence s{a.shape.seqlen_q, a.shape.seqlen_kv, 0, 0, batch, 0};
+  Sequence s{a.shape.seqlen_q, a.shape.seqlen_kv, 0, 0, uint32(batch), 0};
   if constexpr (V::varlen) {
     const int first = load_length(a.cu_seqlens_q, batch);
     s.batch = 0;
     s.q_token = first;
-    if (batch == a.shape.batch - 1) {  // the rows that belong to no sequence: they see no key
+    if (batch == a.shape.batch.value - 1) {  // the rows that belong to no sequence: they see no key
       s.seqlen_q = a.shape.total_q - first;
       s.seqlen_kv = 0;
     } else {

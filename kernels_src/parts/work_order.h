@@ -13,17 +13,25 @@ struct WorkItem {
   int query_block, head, batch, split;  // head: a query head, or a kv head when the heads of a group share the rows
 };
 
+constexpr Divisor one{1, 1u << 31, 0};
+
 struct WorkCount {
-  int query_blocks, heads, group, batch, splits;  // group: consecutive heads that read the same keys
-  __device__ int total() const { return query_blocks * heads * batch * splits; }
+  Divisor query_blocks, kv_heads, group, batch, splits;  // group: consecutive heads that read the same keys
+  __device__ int total() const {
+    return query_blocks.value * kv_heads.value * group.value * batch.value * splits.value;
+  }
 };
 
 template <class V>
 __device__ __forceinline__ WorkCount count_work(const Shape& s) {
-  const int group = s.query_heads / s.kv_heads;
-  const int rows = s.seqlen_q * (V::pack_gqa ? group : 1);
-  return {ceil_div(rows, rows_per_block), V::pack_gqa ? s.kv_heads : s.query_heads, V::pack_gqa ? 1 : group, s.batch,
-          V::split_kv ? s.num_splits : 1};
+  return {s.query_blocks, s.kv_heads, V::pack_gqa ? one : s.group, s.batch, V::split_kv ? s.num_splits : one};
+}
+
+// Takes the fastest of the axes that `id` counts over off it.
+__device__ __forceinline__ int take(int& id, const Divisor& count) {
+  const int rest = id / count, taken = id - rest * count.value;
+  id = rest;
+  return taken;
 }
 
 // Workgroup ids go round robin over 8 XCDs, each with its own L2. Give each XCD a contiguous run of the items.
@@ -41,35 +49,34 @@ __device__ __forceinline__ int fold_low_high(int block, int blocks) {
 
 template <class V>
 __device__ __forceinline__ WorkItem decode_work(int id, const WorkCount& n) {
-  WorkItem item;
+  WorkItem item{0, 0, 0, 0};
   if constexpr (V::work_order == order_xcd) {
     // Splits and query blocks of one kv head side by side, the longest block of a causal head first.
-    int rest = xcd_contiguous(id, n.total());
-    item.split = rest % n.splits, rest /= n.splits;
-    const int in_group = rest % n.group;
-    rest /= n.group;
-    const int block = rest % n.query_blocks;
-    rest /= n.query_blocks;
-    item.query_block = V::right_bound ? n.query_blocks - 1 - block : block;
-    const int groups = n.heads / n.group;
-    item.head = rest % groups * n.group + in_group, item.batch = rest / groups;
+    id = xcd_contiguous(id, n.total());
+    if constexpr (V::split_kv) item.split = take(id, n.splits);
+    const int in_group = take(id, n.group), block = take(id, n.query_blocks);
+    item.query_block = V::right_bound ? n.query_blocks.value - 1 - block : block;
+    item.head = take(id, n.kv_heads) * n.group.value + in_group, item.batch = id;
   } else if constexpr (V::work_order == order_kv_head_major) {
-    item.batch = id % n.batch, id /= n.batch;
-    const int in_group = id % n.group;
-    id /= n.group;
-    item.query_block = fold_low_high(id % n.query_blocks, n.query_blocks), id /= n.query_blocks;
-    item.head = id % (n.heads / n.group) * n.group + in_group, item.split = id / (n.heads / n.group);
+    item.batch = take(id, n.batch);
+    const int in_group = take(id, n.group);
+    item.query_block = fold_low_high(take(id, n.query_blocks), n.query_blocks.value);
+    item.head = take(id, n.kv_heads) * n.group.value + in_group, item.split = id;
   } else if constexpr (V::work_order == order_grid) {
-    item.query_block = id % n.query_blocks, id /= n.query_blocks;
-    item.head = id % n.heads, id /= n.heads;
-    item.batch = id % n.batch, item.split = id / n.batch;
+    item.query_block = take(id, n.query_blocks);
+    const int in_group = take(id, n.group);
+    item.head = take(id, n.kv_heads) * n.group.value + in_group;
+    item.batch = id;
+    if constexpr (V::split_kv) item.batch = take(id, n.batch), item.split = id;
   } else {
-    item.batch = id % n.batch, id /= n.batch;
-    item.head = id % n.heads, id /= n.heads;
-    item.query_block = id % n.query_blocks, item.split = id / n.query_blocks;
+    item.batch = take(id, n.batch);
+    const int in_group = take(id, n.group);
+    item.head = take(id, n.kv_heads) * n.group.value + in_group;
+    item.query_block = id;
+    if constexpr (V::split_kv) item.query_block = take(id, n.query_blocks), item.split = id;
     // By the head alone: by the count of (block, head) as well, items would be visited twice when the heads are odd.
     if (V::work_order == order_interleave && V::right_bound && item.head % 2 == 1)
-      item.query_block = n.query_blocks - 1 - item.query_block;
+      item.query_block = n.query_blocks.value - 1 - item.query_block;
   }
   return item;
 }

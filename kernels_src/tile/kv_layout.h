@@ -36,8 +36,8 @@ struct Tiling {
 };
 
 // Where a lane starts to read: K fragments hold key l % 32, columns 8 (l / 32)..+7 of each step.
-__device__ __forceinline__ int k_lane_offset(int lane) {
-  const int key = lane % 32;
+__device__ __forceinline__ int k_lane_offset(uint32 lane) {
+  const uint32 key = lane % 32;
   return (key % waves_per_block) * k_line_bytes + (key / waves_per_block) * key_bytes_in_line + (lane / 32) * 16;
 }
 // Key block n (32 keys), step k (16 columns).
@@ -48,8 +48,8 @@ __host__ __device__ constexpr int k_fragment_offset(int n, int k) {
 // V is the A operand transposed. Its keys are taken in the order in which the scores leave the first MFMA (register r of half
 // h is key 8 (r / 4) + 4 h + r % 4), so that no lane ever needs the probabilities of another: band b = 0, 1 of step kk starts
 // at key 16 kk + 8 b + 4 h.
-__device__ __forceinline__ int v_lane_offset(int lane) {
-  const int key = 4 * (lane / 32) + lane % 16 / 4;
+__device__ __forceinline__ int v_lane_offset(uint32 lane) {
+  const uint32 key = 4 * (lane / 32) + lane % 16 / 4;
   return key * v_line_bytes + (lane / 16 % 2) * 32 + (lane % 4) * 8;
 }
 __host__ __device__ constexpr int v_fragment_offset(int d, int kk, int band) {

@@ -19,11 +19,11 @@ constexpr bool rows_fit_lds = !V::streaming && !V::pack_gqa &&
                               Tiling<V>::ring_bytes + waves_per_block * row_area_bytes <= lds_bytes_of_compute_unit;
 
 // Which of the line's rows, less j, and which bytes of their part a lane moves.
-__device__ __forceinline__ int line_row(int lane) { return lane / 8 % 4 * 8; }
-__device__ __forceinline__ int line_byte(int lane) { return lane / 32 * 128 + lane % 8 * 16; }
+__device__ __forceinline__ int line_row(uint32 lane) { return lane / 8 % 4 * 8; }
+__device__ __forceinline__ int line_byte(uint32 lane) { return lane / 32 * 128 + lane % 8 * 16; }
 
 // Where the lane's row starts, 16 bytes on for the upper half of the wave; and how far on a byte of its part lies.
-__device__ __forceinline__ int row_lane_offset(int lane) { return k_lane_offset(lane); }
+__device__ __forceinline__ int row_lane_offset(uint32 lane) { return k_lane_offset(lane); }
 __host__ __device__ constexpr int row_byte_offset(int byte) { return byte / 128 * 512 + byte % 128; }
 
 }  // namespace rocke

@@ -14,7 +14,9 @@ from ..kernels.layouts import structure
 from ..rules.masks import Masks
 
 _FILE = "common/arguments.h"
-_STRIDES, SHAPE, ARGUMENTS = (structure(_FILE, name) for name in ("Strides", "Shape", "Arguments"))
+_STRIDES, _DIVISOR, SHAPE, ARGUMENTS = (
+    structure(_FILE, name) for name in ("Strides", "Divisor", "Shape", "Arguments")
+)
 """``struct Shape``: everything that may differ between two calls of one binary but for arrays and
 scale. ``struct Arguments``: all parameters of the forward kernels.
 """
@@ -44,8 +46,22 @@ def split_scale(scale: float) -> tuple[float, int]:
     return math.ldexp(scale, -exponent), exponent
 
 
+def divisor(value: int) -> tuple[int, int, int]:
+    """Return the fields of ``struct Divisor``: the value, its reciprocal, and that one's scale.
+
+    The multiplier is (2**(31 + shift) + r) / value with r < value <= 2**shift. So for n < 2**31,
+    n * multiplier / 2**(31 + shift) exceeds n / value by n * r / 2**(31 + shift) / value, which is
+    below 1 / value: too little to reach the next whole number.
+    """
+    shift = max(value - 1, 0).bit_length()
+    return value, -(-(1 << 31 + shift) // max(value, 1)), shift
+
+
 _NUMBERS = tuple(name for name in SHAPE.names or () if SHAPE[name] != _STRIDES)
-_SHAPE_FORMAT = struct.Struct("12q" + "".join(SHAPE[name].char for name in _NUMBERS))
+_DIVISORS = frozenset(name for name in _NUMBERS if SHAPE[name] == _DIVISOR)
+_SHAPE_FORMAT = struct.Struct(
+    "12q" + "".join("iIi" if name in _DIVISORS else SHAPE[name].char for name in _NUMBERS) + "0q"
+)
 
 
 def pack_shape(
@@ -57,7 +73,9 @@ def pack_shape(
     """Return the ``Shape`` argument, a NumPy scalar; fields that are not named stay zero."""
     numbers.update(window_left=masks.left, window_right=masks.right, top_left=masks.top_left)
     values = [number for name in "qkvo" for number in strides[name]]
-    values += [numbers.pop(name, 0) for name in _NUMBERS]
+    for name in _NUMBERS:
+        number = numbers.pop(name, 0)
+        values += divisor(number) if name in _DIVISORS else (number,)
     if numbers:
         raise TypeError(f"the Shape has no field {', '.join(numbers)}")
     # A decoding loop has a new shape at each step, and NumPy's way, field by field, is slow.

@@ -126,10 +126,19 @@ class BlockCost:
     matrix_cycles: float
     copies: int
 
+    @property
+    def tile_cycles(self) -> float:
+        """Of one more tile of a long block."""
+        return float((self.cycles[-1] - self.cycles[-2]) / (self.tiles[-1] - self.tiles[-2]))
+
+    @property
+    def fixed_cycles(self) -> float:
+        """What a long block takes on top of its tiles: its start and its end."""
+        return float(self.cycles[-1] - self.tile_cycles * self.tiles[-1])
+
     def __call__(self, tiles: np.ndarray) -> np.ndarray:
         """Return the cycles of blocks, linear between and beyond the replayed ones."""
-        slope = (self.cycles[-1] - self.cycles[-2]) / (self.tiles[-1] - self.tiles[-2])
-        beyond = self.cycles[-1] + slope * (tiles - self.tiles[-1])
+        beyond = self.cycles[-1] + self.tile_cycles * (tiles - self.tiles[-1])
         within = np.interp(tiles, self.tiles, self.cycles)
         return np.where(tiles > self.tiles[-1], beyond, within)
 

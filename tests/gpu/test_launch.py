@@ -12,6 +12,10 @@ def packed(**numbers):
     return launch.pack_shape(strides=strides, masks=Masks(5, 6, True), **numbers)
 
 
+def value_of(field):
+    return int(field["value"] if field.dtype.names else field)
+
+
 def test_each_field_holds_what_it_is_named_after():
     plain = [
         n
@@ -19,15 +23,27 @@ def test_each_field_holds_what_it_is_named_after():
         if n not in {*"qkvo", "window_left", "window_right", "top_left"}
     ]
     shape = packed(**{name: 1000 + i for i, name in enumerate(plain)})
-    assert [int(shape[name]) for name in plain] == [1000 + i for i in range(len(plain))]
+    assert [value_of(shape[name]) for name in plain] == [1000 + i for i in range(len(plain))]
     assert [tuple(map(int, shape[n])) for n in "qo"] == [(100, 10, 1), (400, 40, 4)]
     assert (shape["window_left"], shape["window_right"], shape["top_left"]) == (5, 6, 1)
 
 
 def test_fields_that_are_not_named_are_zero():
     shape = packed(batch=3)
-    assert int(shape["batch"]) == 3
-    assert not any(int(shape[name]) for name in ("seqlen_q", "num_splits", "lse_head", "total_q"))
+    assert value_of(shape["batch"]) == 3
+    others = ("seqlen_q", "num_splits", "lse_head", "total_q")
+    assert not any(value_of(shape[name]) for name in others)
+
+
+def test_a_product_with_the_reciprocal_is_the_quotient():
+    rng = np.random.default_rng(0)
+    numbers = [1, 2, 3, 5, 7, 12, 641, 2**16 - 1, 2**16, 2**16 + 1, 2**30 - 1, 2**30, 2**31 - 1]
+    for value in numbers + rng.integers(1, 2**31, 200).tolist():
+        kept, multiplier, shift = launch.divisor(value)
+        assert (kept, multiplier >> 32) == (value, 0)
+        edges = np.arange(value, 2**31, max(value, 2**31 // 1000 // value * value), dtype=np.int64)
+        for n in (*edges, *(edges - 1), *rng.integers(0, 2**31, 100), 0, 2**31 - 1):
+            assert (2 * int(n) * multiplier >> 32) >> shift == int(n) // value
 
 
 def test_large_strides_and_negative_ones_fit():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 from helpers.specs import spec
 
+from rocke_cupy.tools.grid_time import block_cost
 from rocke_cupy.tools.inspection import inspect_kernel
 
 pytestmark = pytest.mark.network
@@ -22,9 +23,11 @@ class Bars:
     dma: int
     lds_reads: int
     lds_bytes: int
+    turn_cycles: int
+    fixed_cycles: int
     valu: int = 72
     exp: int = 32
-    masked_valu: int = 66
+    masked_valu: int = 36
     waits: int = 2
     waits_for_all: int = 0
     nop_states: int = 8
@@ -33,8 +36,12 @@ class Bars:
 
 
 BARS = {
-    64: Bars(mfma=16, dma=2, lds_reads=24, lds_bytes=100_608),
-    128: Bars(mfma=32, dma=4, lds_reads=48, lds_bytes=134_656),
+    64: Bars(
+        mfma=16, dma=2, lds_reads=24, lds_bytes=100_608, turn_cycles=10_500, fixed_cycles=8_000
+    ),
+    128: Bars(
+        mfma=32, dma=4, lds_reads=48, lds_bytes=134_656, turn_cycles=14_500, fixed_cycles=10_500
+    ),
 }
 HEAD_SIZES, DTYPES, ROCMS = tuple(BARS), ("bf16", "fp16"), ("7.0", "7.14")
 
@@ -105,3 +112,13 @@ def test_no_variant_spills_or_adds_vector_instructions(variant, head_size, dtype
     assert found.loop.kinds["trans"] == bars.exp
     assert found.loop.kinds["waitcnt"] <= bars.waits
     assert found.loop.vmcnt0 == bars.waits_for_all
+
+
+@each("rocm", ROCMS)
+@each("head_size", HEAD_SIZES)
+def test_a_block_starts_and_ends_quickly(head_size, rocm):
+    """Modelled cycles of a block of two tiles, and of all but the tiles of a long one."""
+    cost = block_cost(spec(head_size=head_size, **VARIANTS["full"]), rocm)
+    assert cost.tiles[0] == 2
+    assert cost.cycles[0] <= BARS[head_size].turn_cycles
+    assert cost.fixed_cycles <= BARS[head_size].fixed_cycles
