@@ -2,6 +2,7 @@
 #pragma once
 #include "common/math.h"
 #include "common/static_for.h"
+#include "isa/lane.h"
 #include "isa/mfma.h"
 #include "isa/wait.h"
 #include "parts/key_range.h"
@@ -19,34 +20,38 @@ struct Mask {
     last = keys.last - 4 * half;
   }
 
-  // A tile rarely needs both, and each costs a compare and a select a score.
+  // A tile rarely needs both, and each costs a compare and a select a score: of those blocks in which a lane hides a key.
   template <int blocks>  // of 32 keys
   __device__ __forceinline__ void hide_after_last(f32x16 (&scores)[blocks], int first_key) const {
-    hide(scores, [below = last - first_key](int key) { return key > below; });
+    const int below = last - first_key;
+    static_for<0, blocks>([&](auto n) {
+      if (any_lane(below < 32 * n + mfma_row(15))) hide<32 * n>(scores[n], [below](int key) { return key > below; });
+    });
   }
   template <int blocks>
   __device__ __forceinline__ void hide_before_first(f32x16 (&scores)[blocks], int first_key) const {
-    hide(scores, [above = first - first_key](int key) { return key < above; });
+    const int above = first - first_key;
+    static_for<0, blocks>([&](auto n) {
+      if (any_lane(above > 32 * n)) hide<32 * n>(scores[n], [above](int key) { return key < above; });
+    });
   }
 
  private:
-  template <int blocks, class Hidden>
-  __device__ __forceinline__ static void hide(f32x16 (&scores)[blocks], const Hidden& hidden) {
-    static_for<0, blocks>([&](auto n) {
-      // Four compares, then four selects: a select right behind its compare waits for the lanes' mask.
-      static_for<0, 4>([&](auto group) {
-        bool out[4];
-        static_for<0, 4>([&](auto i) {
-          constexpr int key = 32 * n + mfma_row(4 * group + i), member = i;
-          out[member] = hidden(key);
-        });
-        schedule_fence();
-        static_for<0, 4>([&](auto i) {
-          constexpr int element = 4 * group + i, member = i;
-          scores[n][element] = out[member] ? -infinity : scores[n][element];
-        });
-        schedule_fence();
+  template <int first_key, class Hidden>
+  __device__ __forceinline__ static void hide(f32x16& scores, const Hidden& hidden) {
+    // Four compares, then four selects: a select right behind its compare waits for the lanes' mask.
+    static_for<0, 4>([&](auto group) {
+      bool out[4];
+      static_for<0, 4>([&](auto i) {
+        constexpr int key = first_key + mfma_row(4 * group + i), member = i;
+        out[member] = hidden(key);
       });
+      schedule_fence();
+      static_for<0, 4>([&](auto i) {
+        constexpr int element = 4 * group + i, member = i;
+        scores[element] = out[member] ? -infinity : scores[element];
+      });
+      schedule_fence();
     });
   }
 };
