@@ -30,6 +30,8 @@ VARIANTS = {
     "work order xcd": dict(work_order="xcd"),
     "no lazy_rescale": dict(lazy_rescale=False),
     "block_n 128": dict(block_n=128),
+    "block_m 128": dict(block_m=128),
+    "block_m 128, head dim 64": dict(block_m=128, head_size=64),
     "float32 out": dict(float32_out=True),
     "packed heads": dict(pack_gqa=True),
     "split keys": dict(num_splits=2, float32_out=True),

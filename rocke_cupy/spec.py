@@ -20,6 +20,11 @@ from .rules.shapes import MAX_HEAD_DIM
 BLOCK_M = 256
 """Query rows of a workgroup: eight waves of 32 rows, the width of the matrix instruction."""
 
+SMALL_BLOCK_M = 128
+"""The same of a workgroup of four waves."""
+
+ROWS_OF_WAVE = 32
+
 WAVE = 64
 
 TILE = 64
@@ -98,6 +103,9 @@ class AttentionDenseSpec:
         "xcd" keeps a kv head on one of the eight dies and starts with the longest rows.
     wide_kv : bool
         The keys of one head span 2 GiB or more.
+    block_m : {256, 128}
+        Query rows of a workgroup. 128 are four waves: more workgroups, for problems that leave
+        compute units idle.
     streaming : bool
         The kernel that takes a tile in two halves, one after the other. It is slower and leaves
         registers for more; head sizes past 128 have no other.
@@ -147,6 +155,7 @@ class AttentionDenseSpec:
     work_order: str = "grid"
     wide_kv: bool = False
     streaming: bool = False
+    block_m: int = BLOCK_M
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -194,9 +203,11 @@ class AttentionDenseSpec:
             )
         if self.block_n <= 0 or self.block_n % 32:
             raise ValueError(f"block_n={self.block_n} must be a positive multiple of 32")
-        if BLOCK_M % self.block_n:
+        if self.block_m not in (SMALL_BLOCK_M, BLOCK_M):
+            raise ValueError(f"block_m={self.block_m} must be {SMALL_BLOCK_M} or {BLOCK_M}")
+        if self.block_m % self.block_n:
             raise ValueError(
-                f"block_n={self.block_n} must divide the {BLOCK_M} query rows of a block: the "
+                f"block_n={self.block_n} must divide the {self.block_m} query rows of a block: the "
                 "masked tiles are counted in whole tiles from the diagonal"
             )
         self._check_lengths()
@@ -208,7 +219,7 @@ class AttentionDenseSpec:
                 "ragged"
             )
         for name, length, tile in (
-            ("seqlen_q", self.seqlen_q, BLOCK_M),
+            ("seqlen_q", self.seqlen_q, self.block_m),
             ("seqlen_kv", self.seqlen_kv, self.block_n),
         ):
             if length < 0 or (not self.ragged and length % tile):
@@ -242,6 +253,14 @@ class AttentionDenseSpec:
             )
         if self.streams and self.block_n != 64:
             raise ValueError(f"block_n={self.block_n} must be 64 when streaming")
+        if self.streams and self.block_m != BLOCK_M:
+            raise ValueError(f"block_m={self.block_m} must be {BLOCK_M} when streaming")
+        if self.lds_bytes > self._lds_room:
+            raise ValueError(
+                f"block_m={self.block_m} must be {BLOCK_M} with block_n={self.block_n} and "
+                f"head_size={self.head_size}: two workgroups of four waves have {LDS_BYTES:,} "
+                f"bytes of LDS together, one needs {self.lds_bytes:,}"
+            )
         if self.block_n not in (64, 128):
             raise ValueError(f"block_n={self.block_n} must be 64 or 128: no other kernel is built")
 
@@ -258,7 +277,7 @@ class AttentionDenseSpec:
     @property
     def num_waves(self) -> int:
         """Waves of a workgroup."""
-        return BLOCK_M // 32
+        return self.block_m // ROWS_OF_WAVE
 
     @property
     def dtype_ir(self) -> np.dtype:
@@ -272,9 +291,9 @@ class AttentionDenseSpec:
 
     @property
     def num_query_blocks(self) -> int:
-        """Blocks of 256 rows that the queries of one head (of one group, packed) take."""
+        """Blocks of `block_m` rows that the queries of one head (of one group, packed) take."""
         rows = self.seqlen_q * (self.num_queries_per_kv if self.pack_gqa else 1)
-        return -(-rows // BLOCK_M)
+        return -(-rows // self.block_m)
 
     @property
     def num_work_items(self) -> int:
@@ -292,7 +311,7 @@ class AttentionDenseSpec:
         if self.persist_decode != "auto":
             return self.persist_decode
         group = self.num_queries_per_kv
-        blocks = -(-self.seqlen_q // BLOCK_M)
+        blocks = -(-self.seqlen_q // self.block_m)
         balanced = group * blocks * self.batch >= 2 * self.num_persistent
         return "hkv_major" if group > 1 and balanced else "qb_major"
 
@@ -319,13 +338,19 @@ class AttentionDenseSpec:
     def lds_bytes(self) -> int:
         """LDS of a workgroup: two buffers of K and V, in padded lines, and its rows.
 
-        Rows go through LDS where each is a token of a head and there is room left.
+        Rows go through LDS where each is a token of a head and there is room left, for as many
+        workgroups as make eight waves.
         """
         lines = self.block_n * self.tile_head_size * 2 // LINE_BYTES
         ring = 2 * lines * ((LINE_BYTES + K_LINE_PADDING) + (LINE_BYTES + V_LINE_PADDING))
         rows = self.num_waves * ROW_LINES * (LINE_BYTES + K_LINE_PADDING)
-        fit = not self.streams and not self.pack_gqa and ring + rows <= LDS_BYTES
+        fit = not self.streams and not self.pack_gqa and ring + rows <= self._lds_room
         return ring + rows if fit else ring
+
+    @property
+    def _lds_room(self) -> int:
+        """LDS of a workgroup, so that the eight waves that registers are for find room."""
+        return LDS_BYTES * self.num_waves // 8
 
     @property
     def max_vgprs(self) -> int:
@@ -387,6 +412,7 @@ class AttentionDenseSpec:
             self.work_order if self.work_order != "grid" else "",
             "wide" if self.wide_kv else "",
             "stream" if self.streaming else "",
+            f"bm{self.block_m}" if self.block_m != BLOCK_M else "",
         ]
 
     def replace(self, **changes: object) -> AttentionDenseSpec:

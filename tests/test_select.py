@@ -77,6 +77,25 @@ def test_keys_are_split_when_compute_units_would_idle(changes, expected):
     assert select.splits(case, select.packs_heads(case)) == expected
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (dict(batch=32, num_query_heads=12, num_kv_heads=12, seqlen_q=128), 128),  # half empty
+        (dict(batch=32, num_query_heads=12, num_kv_heads=12, seqlen_q=129), 256),
+        (dict(batch=2, num_query_heads=32, num_kv_heads=32, seqlen_q=512), 128),  # 256 workgroups
+        (dict(batch=2, num_query_heads=32, num_kv_heads=32, seqlen_q=513), 256),
+        (dict(batch=1, num_query_heads=32, num_kv_heads=8, seqlen_q=1024, head_dim=128), 128),
+        (dict(batch=1, num_query_heads=32, num_kv_heads=8, seqlen_q=1024, head_dim=136), 256),
+        (dict(batch=64, num_query_heads=8, num_kv_heads=1, seqlen_q=1), 128),
+        # Cut in two, the keys keep all compute units busy already.
+        (dict(batch=2, num_query_heads=32, num_kv_heads=32, seqlen_q=512, seqlen_kv=4096), 256),
+    ],
+)
+def test_workgroups_are_small_when_compute_units_would_idle(changes, expected):
+    case = problem(**{"seqlen_kv": changes["seqlen_q"], **changes})
+    assert select.select(case).block_m == expected
+
+
 @pytest.mark.parametrize("head_dim", [40, 64, 128])
 @pytest.mark.parametrize("masks", [(UNLIMITED, 0, False), (7, 9, True)])
 def test_shapes_alone_select_few_binaries(head_dim, masks):
@@ -92,7 +111,7 @@ def test_shapes_alone_select_few_binaries(head_dim, masks):
                         )  # fmt: skip
                         binaries.add(KernelVariant.of(select.select(case, wide_kv=wide)))
     listed = select.variants_of_shape(select.select(problem(masks, head_dim=head_dim)))
-    assert len(listed) == len({KernelVariant.of(one) for one in listed}) == 8
+    assert len(listed) == len({KernelVariant.of(one) for one in listed}) == 16
     possible = {KernelVariant.of(one) for one in listed}
     # A narrow window leaves too few keys to split.
     assert binaries == {one for one in possible if not (one.left_bound and one.split_kv)}
@@ -101,7 +120,7 @@ def test_shapes_alone_select_few_binaries(head_dim, masks):
 def test_packed_sequences_select_no_split_binaries():
     case = problem(batch=1, seqlen_q=1, seqlen_kv=100_000, varlen=True)
     listed = select.variants_of_shape(select.select(case))
-    assert len(listed) == 4
+    assert len(listed) == 8
     assert {one.num_splits for one in listed} == {1}
 
 

@@ -167,11 +167,23 @@ def test_derived_values():
         (dict(block_n=128, head_size=64), 134_656),
         (dict(block_n=128), 136_192),
         (dict(pack_gqa=True), 68_096),
+        (dict(block_m=128), 68_096),
+        (dict(block_m=128, head_size=64), 67_328),
         (dict(streaming=True), 68_096),
     ],
 )
 def test_lds_bytes(changes, expected):
     assert spec(**changes).lds_bytes == expected
+
+
+def test_small_workgroups_are_refused_where_two_do_not_fit():
+    with pytest.raises(ValueError, match="block_m=128 must be 256 with block_n=128 and head_size"):
+        spec(block_m=128, block_n=128)
+    with pytest.raises(ValueError, match="block_m=128 must be 256 when streaming"):
+        spec(block_m=128, head_size=136)
+    with pytest.raises(ValueError, match="block_m=64 must be 128 or 256"):
+        spec(block_m=64)
+    assert spec(block_m=128, block_n=128, head_size=64).num_waves == 4
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-// Flash attention, forward: out = softmax(scale q k^T + mask) v for one block of 256 query rows of one head at a time.
+// Flash attention, forward: out = softmax(scale q k^T + mask) v for one block of 256 or 128 query rows of one head at a time.
 //
-// Eight waves of 32 rows. S^T = K Q^T puts a row's scores in one lane pair, so that the row maximum and sum are sums over
+// Eight or four waves of 32 rows. S^T = K Q^T puts a row's scores in one lane pair, so that the row maximum and sum are sums over
 // registers, and P feeds the second MFMA without a shuffle (tile/kv_layout.h has the order of keys that this needs).
 #pragma once
 #include "isa/mfma.h"
@@ -155,7 +155,7 @@ struct RowBlock {
   // slots other than the one that the slower waves may still be reading.
   template <class Query>
   __device__ __forceinline__ void run(int wave, const Query& query) {
-    const bool second_group = wave >= waves_per_block / 2;
+    const bool second_group = T::waves == 8 && wave >= 4;
     kv.template request_k<0>();
     schedule_fence();
     query.request(q);
@@ -180,7 +180,7 @@ struct RowBlock {
     // Columns past the head dim are dead now, and other values take their registers. LLVM sees to it that these wait for the last
     // matrix instruction, but counts along one of the two ways from here, the longer one.
     rest<mfma_result_states>();
-    if (!second_group) barrier();
+    if (T::waves == 8 && !second_group) barrier();
   }
 };
 

@@ -43,14 +43,14 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
   const int lane = lane_id();
   const Sequence sequence = find_sequence<V>(a, item.batch);
   const QueryRows<V> rows(a.shape, sequence, item);
-  const int block_row = item.query_block * rows_per_block, wave_row = block_row + wave * rows_per_wave;
+  const int block_row = item.query_block * Tiling<V>::rows, wave_row = block_row + wave * rows_per_wave;
   if (block_row >= rows.count()) return;
 
   const KeyRange keys = find_keys<V>(a.shape, sequence, rows, item, wave);
   if (keys.first >= keys.end) {
     // Rows that belong to no sequence may be more than those of the blocks that there are.
     const bool spare = V::varlen && item.batch == a.shape.batch.value - 1;
-    const int step = spare ? a.shape.query_blocks.value * rows_per_block : rows.count();
+    const int step = spare ? a.shape.query_blocks.value * Tiling<V>::rows : rows.count();
     clear_rows<V, Softmax>(a, sequence, item, rows, wave_row, step, wave, lane);
     return;
   }
@@ -86,12 +86,17 @@ __device__ __forceinline__ void attention_forward(const Arguments& a) {
   }
 }
 
+// Four waves alone on a compute unit are kept to the registers of two a SIMD as well: beyond 256, values move to and fro.
+template <class V>
+constexpr int waves_of_simd = V::block_m == 256 ? V::waves_per_eu : max(V::waves_per_eu, 2);
+
 }  // namespace rocke
 
 // The parameters lie in memory as the fields of rocke::Arguments: first those of the seed's signature, then what is ours.
 #define ROCKE_FORWARD_KERNEL(entry, Block)                                                                \
-  extern "C" __global__ __launch_bounds__(512)                                                            \
-      __attribute__((amdgpu_waves_per_eu(Variant::waves_per_eu, Variant::waves_per_eu))) void             \
+  extern "C" __global__ __launch_bounds__(rocke::Tiling<Variant>::waves * 64)                               \
+      __attribute__((amdgpu_waves_per_eu(rocke::waves_of_simd<Variant>, rocke::waves_of_simd<Variant>)))  \
+      void                                                                                                \
       entry(const void* q_ptr, const void* k_ptr, const void* v_ptr, void* o_ptr, float scale,            \
             const int* cu_seqlens_q, const int* cu_seqlens_kv, const int* kv_lens, float* lse_ptr,        \
             rocke::Shape shape) {                                                                         \

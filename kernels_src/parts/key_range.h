@@ -28,8 +28,8 @@ struct KeyRange {
 template <class V>
 __device__ __forceinline__ KeyRange find_keys(const Shape& shape, const Sequence& s, const QueryRows<V>& rows,
                                               const WorkItem& item, int wave) {
-  const int block_row = item.query_block * rows_per_block;
-  const int last_row = min(block_row + rows_per_block, rows.count()) - 1;
+  const int block_row = item.query_block * Tiling<V>::rows;
+  const int last_row = min(block_row + Tiling<V>::rows, rows.count()) - 1;
   const KeyBounds first_token = visible_keys<V>(shape, s, rows.token(block_row));
   const KeyBounds last_token = visible_keys<V>(shape, s, rows.token(last_row));
   constexpr int tile = keys_per_tile;

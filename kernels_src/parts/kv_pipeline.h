@@ -1,7 +1,7 @@
 // Keys and values on their way from memory through LDS to registers.
 //
 // A ring of LDS slots each for K and V, filled by LDS DMA. Two groups of four waves run one phase apart, so that on each SIMD
-// one wave computes while the other loads. What makes it safe, with t the tile and the phases of a step being
+// one wave computes while the other loads. Four waves, one on each SIMD, are a single group. What makes it safe, with t the tile and the phases of a step being
 // QK(t) | load V(t-1) | PV(t-1) | load K(t+1), a barrier after each:
 //   K(t + ring) is requested in the first load phase of step t: all waves have read K(t) one barrier earlier;
 //   V(t + ring - 1) is requested in the second: all waves have read V(t - 1) one barrier earlier;
@@ -48,7 +48,7 @@ struct KeyRows {
     bytes = s.seqlen_kv > 0 ? (s.seqlen_kv - 1) * row_bytes + V::head_dim * 2 : 0;
     pair_stride = 2 * keys_per_tile * row_bytes;
     next = first_key * row_bytes;
-    const int row = lane / 8 * waves_per_block + wave, column = lane % 8 * 8;
+    const int row = lane / 8 * lines_per_group + wave, column = lane % 8 * 8;
     static_for<0, Tiling<V>::column_groups>([&](auto g) {
       // Columns past the head dim belong to the next head: zeros are read instead.
       const uint32 offset = row * uint32(row_bytes) + column * 2;
@@ -58,7 +58,7 @@ struct KeyRows {
     });
   }
 
-  // One request a column group, into the lines of this wave.
+  // Into the lines of this wave: one request each.
   template <int line_bytes, bool second>
   __device__ __forceinline__ void request_tile(LdsBytes slot, int wave) {
     // Past the end the offset stands at the size: every row is then out of range, without a sum that could wrap.
@@ -71,8 +71,12 @@ struct KeyRows {
       buffer = make_buffer(base, bytes);
     static_for<0, Tiling<V>::column_groups>([&](auto g) {
       constexpr int step = g * key_bytes_in_line;
-      dma_b128_to_lds<step>(buffer, slot + (g * waves_per_block * line_bytes - step) + wave * line_bytes, lane_offset[second][g],
-                            V::wide_kv ? 0 : uint32(offset));
+      static_for<0, Tiling<V>::lines_per_wave>([&](auto i) {
+        constexpr int line = i * Tiling<V>::waves;  // and as many keys further on
+        dma_b128_to_lds<step>(buffer, slot + ((g * lines_per_group + line) * line_bytes - step) + wave * line_bytes,
+                              lane_offset[second][g],
+                              (V::wide_kv ? 0 : uint32(offset)) + uint32(pair_stride) / (2 * keys_per_tile) * line);
+      });
     });
   }
 };
@@ -82,7 +86,8 @@ struct KvPipeline {
   using T = Tiling<V>;
   using Fragment = vec<Element<V>, 8>;
   static constexpr int ring = T::ring;
-  static constexpr int newest = 2 * (ring - 1);  // requests that may be under way at the end of a load phase
+  static constexpr int newest = 2 * (ring - 1);  // tiles that may be under way at the end of a load phase
+  static constexpr int requests_per_tile = T::column_groups * T::lines_per_wave;
 
   KeyRows<V> k, v;
   int wave;
@@ -140,10 +145,10 @@ struct KvPipeline {
     });
   }
 
-  // All but the newest `requests` of this wave are in LDS.
-  template <int requests>
+  // All but the newest `tiles` that this wave requested are in LDS.
+  template <int tiles>
   __device__ __forceinline__ void wait_requests() {
-    wait_counters<requests * T::column_groups, any_lgkm>();
+    wait_counters<tiles * requests_per_tile, any_lgkm>();
   }
   // The fragments are in registers.
   template <int fragments>
@@ -152,9 +157,9 @@ struct KvPipeline {
     pin_fragments<fragments>();
   }
   // Both: the end of a load phase.
-  template <int requests, int fragments>
+  template <int tiles, int fragments>
   __device__ __forceinline__ void wait() {
-    wait_counters<requests * T::column_groups, 0>();
+    wait_counters<tiles * requests_per_tile, 0>();
     pin_fragments<fragments>();
   }
 

@@ -6,6 +6,7 @@
 #include "isa/buffer.h"
 #include "isa/lane.h"
 #include "isa/lds.h"
+#include "isa/wait.h"
 #include "parts/sequence.h"
 #include "parts/work_order.h"
 #include "tile/row_layout.h"
@@ -82,6 +83,7 @@ struct QueryOfLanes : Query<V> {
     static_for<0, Query<V>::steps>([&](auto k) {
       q[k] = *(const Fragment*)(address + 16 * k + (16 * k + 16 <= V::head_dim ? half : 0));
     });
+    rest<1>();  // with XNACK, loads that stand together are executed again together, which LDS DMA behind them must not be
   }
   __device__ __forceinline__ void read(Fragment (&)[Query<V>::steps]) const {}
 };
@@ -93,7 +95,7 @@ __device__ __forceinline__ LdsBytes row_areas() {
 }
 template <class V>
 __device__ __forceinline__ LdsBytes row_area(int wave) {
-  return row_areas<waves_per_block * row_area_bytes>() + wave * row_area_bytes;
+  return row_areas<Tiling<V>::waves * row_area_bytes>() + wave * row_area_bytes;
 }
 
 // The rows of a wave as a buffer: rows past the last one are out of its range. `pitch` is the distance of two rows.

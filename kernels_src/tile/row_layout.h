@@ -13,10 +13,12 @@ constexpr int row_lines = 8;  // of a wave
 constexpr int row_part_bytes = 256;
 constexpr int row_area_bytes = row_lines * k_line_bytes;  // of a wave
 
-// Rows pass through LDS where each is one token of one head, and where they fit beside the ring.
+// Rows pass through LDS where each is one token of one head, and where they fit beside the ring; with the eight waves that the
+// registers of a compute unit hold, for the compiler gives a wave more of them where LDS leaves room for fewer.
 template <class V>
 constexpr bool rows_fit_lds = !V::streaming && !V::pack_gqa &&
-                              Tiling<V>::ring_bytes + waves_per_block * row_area_bytes <= lds_bytes_of_compute_unit;
+                              (Tiling<V>::ring_bytes + Tiling<V>::waves * row_area_bytes) * (8 / Tiling<V>::waves) <=
+                                  lds_bytes_of_compute_unit;
 
 // Which of the line's rows, less j, and which bytes of their part a lane moves.
 __device__ __forceinline__ int line_row(uint32 lane) { return lane / 8 % 4 * 8; }

@@ -17,6 +17,7 @@ class KernelVariant:
     """
 
     head_dim: int
+    block_m: int
     block_n: int
     bfloat16: bool
     float32_out: bool
@@ -37,6 +38,7 @@ class KernelVariant:
         """Return what ``spec`` bakes in."""
         return cls(
             head_dim=spec.head_size,
+            block_m=spec.block_m,
             block_n=spec.block_n,
             bfloat16=spec.dtype == "bf16",
             float32_out=spec.float32_out,
@@ -60,6 +62,7 @@ class KernelVariant:
         tokens = [
             "rocke_attention_forward",
             f"d{self.head_dim}",
+            f"bm{self.block_m}" if self.block_m != 256 else "",
             f"bn{self.block_n}",
             "bf16" if self.bfloat16 else "fp16",
             "f32out" if self.float32_out else "",

@@ -11,9 +11,7 @@ from ..dense import attention_dense_block, build_attention_dense
 from ..emulator import Kernel, Report, hiprtc, load, run
 from ..gpu.launch import element_strides, pack_shape
 from ..rules.masks import UNLIMITED, Masks
-from ..spec import BLOCK_M, AttentionDenseSpec
-
-_WAVES = BLOCK_M // 32
+from ..spec import AttentionDenseSpec
 
 
 @functools.cache
@@ -37,7 +35,7 @@ def run_block(
     window: tuple[int, int] = (UNLIMITED, UNLIMITED),
     **options: Any,
 ) -> Report:
-    """Execute one block of 256 query rows that sees `keys` keys, and no other.
+    """Execute one block of query rows that sees `keys` keys, and no other.
 
     Parameters
     ----------
@@ -59,7 +57,7 @@ def run_block(
     """
     name, code = compiled(spec, rocm)
     group = spec.num_queries_per_kv if spec.pack_gqa else 1
-    tokens, splits = -(-BLOCK_M // group), 2 if spec.num_splits > 1 else 1
+    tokens, splits = -(-spec.block_m // group), 2 if spec.num_splits > 1 else 1
     dtype = spec.dtype_ir
     # Zeros: what is counted and timed does not depend on values, once the first tile has set
     # the running maximum.

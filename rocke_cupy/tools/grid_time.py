@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arch import LDS_BYTES
 from ..dense import attention_dense_grid
 from ..emulator.timing import constants
 from ..rules.masks import UNLIMITED
-from ..spec import BLOCK_M, TILE, AttentionDenseSpec
-from .block import run_block
+from ..spec import TILE, AttentionDenseSpec
+from .block import kernel_of, run_block
 
 
 class WorkItems(NamedTuple):
@@ -78,8 +79,8 @@ def visited_tiles(spec: AttentionDenseSpec, items: WorkItems) -> np.ndarray:
     """
     group = spec.num_queries_per_kv if spec.pack_gqa else 1
     rows = spec.seqlen_q * group
-    first_row = items.query_block * BLOCK_M
-    last_row = np.minimum(first_row + BLOCK_M, rows) - 1
+    first_row = items.query_block * spec.block_m
+    last_row = np.minimum(first_row + spec.block_m, rows) - 1
     first_key, _ = visible_keys(spec, first_row // group)
     _, last_key = visible_keys(spec, last_row // group)
     first_tile = first_key // TILE
@@ -144,16 +145,23 @@ class BlockCost:
 
 
 @functools.cache
-def block_cost(spec: AttentionDenseSpec, rocm: str) -> BlockCost:
-    """Replay blocks of a spec's kernel, with its masks, at a few lengths."""
+def block_cost(spec: AttentionDenseSpec, rocm: str, *, alone: bool = False) -> BlockCost:
+    """Replay blocks of a spec's kernel, with its masks, at a few lengths.
+
+    ``alone`` is one workgroup on a compute unit that has room for more.
+    """
+    # LDS that the kernel does not use leaves none for a second workgroup.
+    unused = LDS_BYTES - kernel_of(spec, rocm).lds_size if alone else 0
     turn = 2 * spec.block_n // TILE
     tiles = turn * np.array([1, 2, 4, 8, 16])
     timings = []
     for count in tiles.tolist():
         keys = count * TILE
-        left = max(keys - BLOCK_M, 1) if spec.sliding_window else UNLIMITED
+        left = max(keys - spec.block_m, 1) if spec.sliding_window else UNLIMITED
         right = 0 if spec.masks.right < UNLIMITED else UNLIMITED
-        report = run_block(spec, keys, rocm=rocm, window=(left, right), races=False, timing=True)
+        report = run_block(
+            spec, keys, rocm=rocm, window=(left, right), races=False, timing=True, shared_mem=unused
+        )
         assert report.timing
         timings.append(report.timing)
     cycles = np.array([t.pace.cycles for t in timings])
@@ -199,9 +207,9 @@ def grid_time(spec: AttentionDenseSpec, rocm: str = "7.0") -> GridTime:
         Generation of hipRTC.
     """
     c = constants()
-    cost = block_cost(_without_shape(spec), rocm)
-    tiles = visited_tiles(spec, work_items(spec))
     workgroups = int(np.prod(attention_dense_grid(spec)))
+    cost = block_cost(_without_shape(spec), rocm, alone=workgroups <= c["compute_units"])
+    tiles = visited_tiles(spec, work_items(spec))
     item_cycles = cost(tiles)
     if spec.persistent:
         pad = -len(tiles) % workgroups
@@ -241,8 +249,8 @@ def _without_shape(spec: AttentionDenseSpec) -> AttentionDenseSpec:
     order = spec.resolved_persist_decode if spec.persistent else "auto"
     return spec.replace(
         batch=1,
-        seqlen_q=BLOCK_M,
-        seqlen_kv=BLOCK_M,
+        seqlen_q=spec.block_m,
+        seqlen_kv=spec.block_m,
         num_query_heads=group,
         num_kv_heads=1,
         ragged=True,

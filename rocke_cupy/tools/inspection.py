@@ -14,10 +14,9 @@ import numpy as np
 from ..emulator import hiprtc, lint
 from ..emulator.mix import KINDS, LdsSite, Mix, kind_of, mix_between
 from ..emulator.timing import Pace, Phase, phases
-from ..spec import BLOCK_M, TILE, AttentionDenseSpec
+from ..spec import TILE, AttentionDenseSpec
 from .block import kernel_of, run_block
 
-_WAVES = BLOCK_M // 32
 _TURNS = 8
 """Turns of the loop that the longer run has on top of the shorter one, and the shorter one too."""
 _STALLS = 10
@@ -86,11 +85,11 @@ def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
     )
     # One key less hides the last one of the last tile from all waves.
     masked = run_block(spec, 2 * _TURNS * turn - 1, rocm=rocm, races=False)
-    tiles = _TURNS * turn / TILE
-    loop = mix_between(short, long, tiles * _WAVES)
+    tiles, waves = _TURNS * turn / TILE, spec.num_waves
+    loop = mix_between(short, long, tiles * waves)
     assert short.timing
     assert long.timing
-    stalls = (long.timing.stalls_at - short.timing.stalls_at) / (tiles * _WAVES)
+    stalls = (long.timing.stalls_at - short.timing.stalls_at) / (tiles * waves)
     worst = [int(k) for k in np.argsort(-stalls)[:_STALLS] if stalls[k] >= 1]
     return Inspection(
         kernel=kernel.name,
@@ -104,13 +103,13 @@ def inspect_kernel(spec: AttentionDenseSpec, rocm: str = "7.0") -> Inspection:
         lds_bytes=kernel.lds_size,
         code_bytes=len(long.program.code_object.text),
         loop=loop,
-        masked_valu=mix_between(long, masked, _WAVES).kinds["valu"],
+        masked_valu=mix_between(long, masked, waves).kinds["valu"],
         pace=short.timing.between(long.timing, tiles),
         phases=[
             phases(
                 long.program, long.timing.traces[wave], round(loop.kinds["barrier"] * turn / TILE)
             )
-            for wave in (0, _WAVES // 2)
+            for wave in (0, waves // 2)
         ],
         stalls=[(long.program.instructions[k].text, float(stalls[k])) for k in worst],
         findings=lint.check(long.program),

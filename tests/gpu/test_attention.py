@@ -191,7 +191,7 @@ def test_a_view_at_an_odd_offset_finds_its_own_plan(cp, rng):
     np.testing.assert_array_equal(bits(out, cp), bits(rocke_cupy.attention(copy, k, k), cp))
 
 
-def test_many_shapes_compile_one_binary(cp, monkeypatch):
+def test_many_shapes_compile_two_binaries(cp, monkeypatch):
     calls.kept.calls.clear()
     compiled = []
     real = build._compile
@@ -216,7 +216,8 @@ def test_many_shapes_compile_one_binary(cp, monkeypatch):
             q = cp.empty((b, sq, h, 64), np.float16)
             k = cp.empty((b, skv, hkv, 64), np.float16)
             rocke_cupy.attention(q, k, k, causal=True)
-    assert len(compiled) == 1
+    # Of workgroups with 256 rows, and with 128.
+    assert len(compiled) == len(set(compiled)) <= 2
 
 
 def test_the_current_stream_is_used(cp, qkv):

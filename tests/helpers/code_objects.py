@@ -33,6 +33,7 @@ FEATURES = {
     "xcd": dict(work_order="xcd"),
     "no lazy_rescale": dict(lazy_rescale=False),
     "block_n 128": dict(block_n=128),
+    "block_m 128": dict(block_m=128),
     "float32 out": dict(float32_out=True),
     "packed heads": dict(pack_gqa=True),
     "split keys": dict(num_splits=2, float32_out=True),
@@ -68,7 +69,8 @@ def _variants(head_sizes, dtypes, features):
     for head_size, dtype, names in itertools.product(head_sizes, dtypes, features):
         fields = {k: v for name in names for k, v in FEATURES[name].items()}
         streams = head_size > 128 or "streaming" in fields
-        if not (fields.get("block_n") == 128 and streams):
+        of_blocks = {"block_m", "block_n"} & fields.keys()
+        if not (streams and of_blocks) and not (head_size > 64 and len(of_blocks) == 2):
             yield spec(head_size=head_size, dtype=dtype, **fields)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from helpers.fences import Fenced
 from helpers.problems import DTYPES
-from rocke_cupy import attention_dense_grid
+from rocke_cupy import attention_dense_block, attention_dense_grid
 from rocke_cupy.emulator import run
 from rocke_cupy.gpu.launch import element_strides, pack_shape, split_scale
 from rocke_cupy.rules.masks import Masks, check_masks
@@ -91,4 +91,4 @@ def launch(
     )
     arguments = [q, k, v, out, np.float32(scale), *cu_seqlens, kv_lens, lse, np.asarray(shape)]
     checks = {"equal_barriers": True, "written_lds": options.get("races", True) is not False}
-    return run(code, name, grid, (512,), arguments, **checks, **options)
+    return run(code, name, grid, attention_dense_block(spec), arguments, **checks, **options)

@@ -11,7 +11,7 @@ from helpers.emulated import spec_for
 from helpers.fences import Fenced
 from helpers.problems import DTYPES, Case, visible
 from helpers.source_mutations import FENCE, SOURCE_KINDS, SOURCE_MUTATIONS
-from rocke_cupy import attention_dense_grid, build_attention_dense
+from rocke_cupy import attention_dense_block, attention_dense_grid, build_attention_dense
 from rocke_cupy.emulator import EmulationError, load, run
 from rocke_cupy.emulator.mutate import mutate, mutations
 from rocke_cupy.emulator.program.code_object import CodeObject
@@ -147,7 +147,7 @@ class Problem:
         arguments = [q, k, v, out, scale, *self._starts(), lengths]
         arguments += [lse if self.with_lse else None, np.asarray(shape)]
         options.update(threads=1, equal_barriers=True)
-        report = run(code, name, grid, (512,), arguments, **options)
+        report = run(code, name, grid, attention_dense_block(spec), arguments, **options)
         out_fence.assert_fence_intact()
         lse_fence.assert_fence_intact()
         return out, lse, report

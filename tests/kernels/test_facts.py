@@ -15,7 +15,7 @@ CONSTANTS = {
     ("tile/kv_layout.h", "keys_per_tile"): spec.TILE,
     ("tile/kv_layout.h", "k_line_bytes"): spec.LINE_BYTES + spec.K_LINE_PADDING,
     ("tile/kv_layout.h", "v_line_bytes"): spec.LINE_BYTES + spec.V_LINE_PADDING,
-    ("tile/kv_layout.h", "waves_per_block"): spec.BLOCK_M // 32,
+    ("tile/kv_layout.h", "lines_per_group"): spec.TILE * 2 * 64 // spec.LINE_BYTES,
     ("tile/kv_layout.h", "rows_per_wave"): 32,
     ("tile/kv_layout.h", "lds_bytes_of_compute_unit"): arch.LDS_BYTES,
     ("tile/row_layout.h", "row_lines"): spec.ROW_LINES,

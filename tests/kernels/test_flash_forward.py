@@ -37,6 +37,8 @@ VARIANTS = {
     "no lazy_rescale": dict(lazy_rescale=False),
     "block_n 128": dict(block_n=128),
     "block_n 128, head_size 128": dict(block_n=128, head_dim=128),
+    "block_m 128": dict(block_m=128),
+    "block_m 128, head_size 128": dict(block_m=128, head_dim=128),
     "float32 out": dict(float32_out=True),
     "packed heads": dict(pack_gqa=True),
     "wide": dict(wide_kv=True),
@@ -47,6 +49,8 @@ BASE = Case(260, 321, heads=6, kv_heads=2, batch=2, causal=True)
 EXCLUSIVE = [
     {"persistent qb_major", "persistent hkv_major", "persistent interleave", "xcd order"},
     {"full", "window", "window without causal"},
+    {"block_m 128, head_size 128", "block_n 128", "block_n 128, head_size 128"},
+    {"block_m 128", "block_n 128, head_size 128"},
 ]
 
 
