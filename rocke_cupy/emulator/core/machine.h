@@ -114,7 +114,7 @@ struct Pending {
     u8 stores;      /* whether it changes memory */
     u8 kept;        /* LDS DMA whose data is already in `data`, where its addresses point now */
     u8 valid[LANES]; /* registers of each lane that lie inside the buffer resource */
-    u32 lds_step;   /* bytes between the parts of a two-address LDS operation */
+    u32 lds_step;   /* bytes between the parts of a two-address LDS operation; of one lane in memory */
     u64 exec;
     u64 order;      /* of vector memory operations of the workgroup; 0 for others */
     u32 lds[LANES];

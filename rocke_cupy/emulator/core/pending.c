@@ -51,7 +51,7 @@ static void keep_data(Pending *p) {
         u8 *kept = (u8 *)p->data + sizeof p->data / LANES * (u32)i;
         u32 valid = 4u * p->valid[i];
         if (!(p->exec >> i & 1)) continue;
-        memcpy(kept, (const void *)(uintptr_t)p->address[i], valid < p->lds_size ? valid : p->lds_size);
+        memcpy(kept, (const void *)(uintptr_t)p->address[i], valid < p->lds_step ? valid : p->lds_step);
         p->address[i] = (u64)(uintptr_t)kept;
     }
     p->kept = 1;

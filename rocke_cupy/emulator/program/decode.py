@@ -29,6 +29,7 @@ from rocke_cupy.emulator.program.decoded import (
     take,
 )
 from rocke_cupy.emulator.program.disassemble import Line
+from rocke_cupy.emulator.program.gpr_index import indexed, mode_of
 from rocke_cupy.emulator.program.matrix import with_formats
 from rocke_cupy.emulator.program.modifiers import apply_modifiers
 from rocke_cupy.emulator.program.operands import (
@@ -40,8 +41,14 @@ from rocke_cupy.emulator.program.operands import (
 from rocke_cupy.emulator.program.text import CACHE_POLICY, named, split
 
 
-def decode(line: Line) -> Decoded:
+def decode(line: Line, index_mode: int = 0) -> Decoded:
     """Decode one line.
+
+    Parameters
+    ----------
+    line : Line
+    index_mode : int
+        Which of its operands M0 moves.
 
     Raises
     ------
@@ -53,7 +60,7 @@ def decode(line: Line) -> Decoded:
     decoded = _FORMATS[op.format](Decoded(op), line, operands, modifiers)
     if op.name == "s_getpc_b64" or op.name in ("s_swappc_b64", "s_call_b64"):
         decoded.offset = (line.offset + line.size) // 4
-    return decoded
+    return indexed(decoded, index_mode) if index_mode else decoded
 
 
 def _plain(decoded: Decoded, line: Line, operands: list[str], modifiers: list[str]) -> Decoded:
@@ -63,6 +70,8 @@ def _plain(decoded: Decoded, line: Line, operands: list[str], modifiers: list[st
         del values["clamp"]
         decoded.op = saturating
     decoded.op = with_formats(decoded.op, values)
+    if decoded.op.name == "s_set_gpr_idx_on":
+        decoded.imm = mode_of(operands.pop())
     read_operands(decoded, operands)
     apply_modifiers(decoded, values)
     return decoded

@@ -13,6 +13,7 @@ from rocke_cupy.emulator.program.code_object import CodeObject, Kernel
 from rocke_cupy.emulator.program.decode import decode
 from rocke_cupy.emulator.program.decoded import Decoded
 from rocke_cupy.emulator.program.disassemble import Line, disassemble
+from rocke_cupy.emulator.program.gpr_index import modes_of
 from rocke_cupy.emulator.program.operands import UnknownInstruction
 
 _UNKNOWN_OP = 0xFFFF
@@ -162,9 +163,9 @@ def instruction_records(lines: list[Line]) -> tuple[np.ndarray, dict[int, str]]:
     Also returns why lines are not modelled, by index.
     """
     found, branches, unknown = [], {}, {}
-    for k, line in enumerate(lines):
+    for k, (line, index_mode) in enumerate(zip(lines, modes_of(lines), strict=True)):
         try:
-            record, branch = _record(line)
+            record, branch = _record(line, index_mode)
         except UnknownInstruction as error:
             record, branch = _NEVER, None
             unknown[k] = str(error)
@@ -188,19 +189,19 @@ def _empty_record() -> np.ndarray:
 _NEVER = _empty_record().tobytes()
 
 
-_records: dict[tuple[str, int], tuple[bytes, int | None]] = {}
+_records: dict[tuple[str, int, int], tuple[bytes, int | None]] = {}
 _RECORDS_KEPT = 1 << 17
 
 
-def _record(line: Line) -> tuple[bytes, int | None]:
+def _record(line: Line, index_mode: int) -> tuple[bytes, int | None]:
     """Return the bytes of a line's record, and its branch distance in words if it has one.
 
     Kernels repeat themselves, and code objects each other: most lines have been seen before.
     """
-    key = line.text, line.words[0]
+    key = line.text, line.words[0], index_mode
     if found := _records.get(key):
         return found
-    decoded = decode(line)
+    decoded = decode(line, index_mode)
     record = _empty_record()
     _fill(record, decoded)
     result = record.tobytes(), decoded.branch

@@ -209,7 +209,7 @@ class TestTables:
         lines = [
             f"{name} " + ", ".join(operands)
             for name, operands in (example(op) for op in ops().values())
-            if not name.endswith("_clamp")  # a name of ours for a modifier
+            if not name.endswith(("_clamp", "_indexed"))  # names of ours for modifiers and modes
         ]
         try:
             code = assemble("\n".join(lines))

@@ -128,6 +128,7 @@ static void buffer_to_lds(Wave *w, const Instruction *in, u32 size, EffectFn *co
     u32 place = size < 4 ? 4 : size;
     Pending *p = issue(w, in, QUEUE_VM, 1, copy);
     lds_dma_addresses(w, in, p, place);
+    p->lds_step = size;
     if (buffer_addresses(w, in, p, size, LOADS) && lds_in_bounds(w, in, p->exec, p->lds, place)) p->lds_kind = LDS_DMA;
     issued(w, p);
 }

@@ -78,6 +78,7 @@ static void global_to_lds(Wave *w, const Instruction *in, u32 size, EffectFn *co
     if (global_to_host(w, p, p->exec, size, 0) && lds_in_bounds(w, in, p->exec, p->lds, place)) {
         w->group->global_read += (u64)__builtin_popcountll(p->exec) * size;
         memset(p->valid, 0xff, sizeof p->valid);
+        p->lds_step = size;
         p->lds_kind = LDS_DMA;
     }
     issued(w, p);

@@ -53,6 +53,46 @@ static void v_swap_b32(Wave *w, const Instruction *in) {
     blend(b, old, exec_of(w));
 }
 
+/* ---- registers chosen at run time: M0 has what is added to their number (7:0) and which operands it moves (15:12) ---- */
+
+enum { MOVES_SOURCE = 1, MOVES_RESULT = 8 };
+
+static void set_index(Wave *w, u32 index) { w->s[M0] = (w->s[M0] & ~0xffu) | (index & 0xff); }
+static void set_index_mode(Wave *w, u32 mode) { w->s[M0] = (w->s[M0] & ~0xf000u) | (mode & 15) << 12; }
+
+static void s_set_gpr_idx_on(Wave *w, const Instruction *in) {
+    set_index(w, scalar32(w, &in->src[0]));
+    set_index_mode(w, in->imm);
+}
+static void s_set_gpr_idx_idx(Wave *w, const Instruction *in) { set_index(w, scalar32(w, &in->src[0])); }
+static void s_set_gpr_idx_mode(Wave *w, const Instruction *in) { set_index_mode(w, in->imm); }
+
+/* The register that M0 makes of one. Returns 0 if there is none, or if a load into it has not been waited for. */
+static int move_register(Wave *w, const Instruction *in, Operand *o) {
+    const Launch *l = &w->group->machine->launch;
+    u32 end = o->index < l->accum_offset && l->accum_offset <= l->n_vgprs ? l->accum_offset : l->n_vgprs;
+    u32 index = o->index + (w->s[M0] & 0xff);
+    if (index >= end) {
+        fail(w, in, FAULT_UNKNOWN, -1, "M0 moves v%u to v%u, past the kernel's %u registers", o->index, index, end);
+        return 0;
+    }
+    o->index = (u16)index;
+    if (!w->tag_v[index]) return 1;
+    fail(w, in, FAULT_EARLY, -1, "early use of v%u: its load has not been waited for", index);
+    return 0;
+}
+
+/* v_mov_b32 behind s_set_gpr_idx_on */
+static void v_mov_b32_indexed(Wave *w, const Instruction *in) {
+    Instruction moved = *in;
+    if (in->imm & MOVES_SOURCE && in->src[0].kind == OPERAND_VGPR && !move_register(w, in, &moved.src[0])) return;
+    if (in->imm & MOVES_RESULT && !move_register(w, in, &moved.dst[0])) return;
+    u32 temp[2][LANES];
+    const u32 *rows[2];
+    fetch_rows(w, &moved, 0, temp, rows);
+    blend(w->v[moved.dst[0].index], rows[0], exec_of(w));
+}
+
 #include "../list_lanes.h"
 const Op lane_ops[] = {
 #include "lane.inc"
@@ -62,4 +102,9 @@ const Op lane_ops[] = {
     {"v_permlane32_swap_b32", "u32,u32:", FORMAT_PLAIN, UNIT_VALU, v_permlane32_swap_b32, NULL},
     {"v_permlane16_swap_b32", "u32,u32:", FORMAT_PLAIN, UNIT_VALU, v_permlane16_swap_b32, NULL},
     {"v_swap_b32", "u32,u32:", FORMAT_PLAIN, UNIT_VALU, v_swap_b32, NULL},
+    {"v_mov_b32_indexed", "b32:b32", FORMAT_PLAIN, UNIT_VALU, v_mov_b32_indexed, NULL},
+    {"s_set_gpr_idx_on", ":u32", FORMAT_PLAIN, UNIT_SALU, s_set_gpr_idx_on, NULL},
+    {"s_set_gpr_idx_idx", ":u32", FORMAT_PLAIN, UNIT_SALU, s_set_gpr_idx_idx, NULL},
+    {"s_set_gpr_idx_mode", ":", FORMAT_SOPP, UNIT_SALU, s_set_gpr_idx_mode, NULL},
+    {"s_set_gpr_idx_off", ":", FORMAT_SOPP, UNIT_SALU, execute_nothing, NULL},
     {0}};
