@@ -8,6 +8,9 @@ FOLDER holds what there is of them; what is missing is left out, and said so:
               hand-written code objects fmha_v3_fwd/*.co and fmha_v4_fwd/*.co
     triton/   what foreign_triton.py compiles; --triton names an interpreter that has Triton
               (python -m venv T && T/bin/pip install triton), with which this is done first
+    HipKittens/, HIP/, clr/
+              checkouts of https://github.com/HazyResearch/HipKittens and of ROCm's HIP and clr,
+              whose headers hipRTC lacks: foreign_hipkittens.py compiles the attention kernels
 
 One workgroup of 256 queries runs over a number of keys and over twice as many. The output is
 compared with NumPy. The difference of the two is the loop: instructions of a wave and modelled
@@ -31,6 +34,7 @@ from elftools.elf.elffile import ELFFile
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from foreign_hipkittens import NEEDED, compile_forward
 from helpers.emulated import attend as attend_ours
 from helpers.problems import Case
 
@@ -40,6 +44,7 @@ from rocke_cupy.emulator.mutate import Mutation, mutate
 from rocke_cupy.emulator.program.waits import Wait
 
 ROWS, WAVES, TILE = 256, 8, 64
+LDS = 160_000  # what HipKittens gives each workgroup
 BF16, FP8 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 _ACCUM_OFFSET = 0x3F  # of the third resource word: registers / 4 - 1
 _RESOURCE_3 = 44  # its place in a kernel descriptor
@@ -252,6 +257,37 @@ class Triton:
         return out.astype(np.float64) * v_scale, given.expected, report
 
 
+class HipKittens:
+    """A forward kernel of HipKittens, compiled for each number of keys."""
+
+    early = ()
+
+    def __init__(self, folder, head_dim):
+        self.name, self.folder, self.head_dim = f"HipKittens bf16, D {head_dim}", folder, head_dim
+
+    def attend(self, keys, **options):
+        """Return the output, what it should be, and the report of a launch."""
+        code = compile_forward(self.folder, self.head_dim, keys)
+        given = operands("bf16", keys, self.head_dim)
+        # As many queries as keys; one workgroup runs, of the first of them.
+        q, out = (np.zeros((keys, self.head_dim), BF16) for _ in range(2))
+        q[:ROWS] = given.q
+        lse = np.zeros(keys, np.float32)
+        shape = (1, keys, 1, self.head_dim)
+        shapes = [(q, shape), (given.k, shape), (given.v, shape), (out, shape)]
+        block = b"".join(
+            struct.pack("<5Q8x", array.ctypes.data, *sizes)
+            for array, sizes in [*shapes, (lse, (1, 1, 1, keys))]
+        )
+        buffers = [array.view(np.uint8).reshape(-1) for array in (q, given.k, given.v, out, lse)]
+        (kernel,) = load(code).kernels
+        report = run(
+            code, kernel, (1, 1, 1), (512,), block, buffers=buffers,
+            shared_mem=LDS, races="collect", **options,
+        )  # fmt: skip
+        return out[:ROWS].astype(np.float64), given.expected, report
+
+
 class Ours:
     """A kernel of this project, as `rocke_cupy.attention` would choose it for a long call."""
 
@@ -288,6 +324,10 @@ def kernels_in(folder):
     compiled = sorted((folder / "triton").glob("*.co"))
     if not compiled:
         missing.append(folder / "triton" / "*.co")
+    kittens = [folder / name for name in NEEDED]
+    missing += [path for path in kittens if not path.exists()]
+    if all(path.exists() for path in kittens):
+        found += [HipKittens(folder, head_dim) for head_dim in (64, 128)]
     return [*map(Ours, (64, 128, 256)), *found, *map(Triton, compiled)], missing
 
 
