@@ -210,6 +210,7 @@ const Op control_ops[] = {
     NOTHING(s_nop), NOTHING(s_sleep), NOTHING(s_setprio), NOTHING(s_icache_inv), NOTHING(s_incperflevel),
     NOTHING(s_decperflevel), NOTHING(s_ttracedata), NOTHING(s_sethalt), NOTHING(s_dcache_inv), NOTHING(s_dcache_wb),
     NOTHING(buffer_wbl2), NOTHING(buffer_inv), NOTHING(s_dcache_inv_vol), NOTHING(s_dcache_wb_vol),
+    NOTHING(s_wakeup), NOTHING(ds_nop),
     SCALAR_LOAD(s_load_dword, b32), SCALAR_LOAD(s_load_dwordx2, b64), SCALAR_LOAD(s_load_dwordx4, b128),
     SCALAR_LOAD(s_load_dwordx8, b256), SCALAR_LOAD(s_load_dwordx16, b512),
     SCALAR_BUFFER_LOAD(s_buffer_load_dword, b32), SCALAR_BUFFER_LOAD(s_buffer_load_dwordx2, b64),

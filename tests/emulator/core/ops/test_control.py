@@ -35,7 +35,9 @@ def test_branches(text, scc, vcc, exec_mask, taken):
     assert step(text, state) == (44 if taken else 4)
 
 
-@pytest.mark.parametrize("text", ["s_nop 7", "s_setprio 2", "s_sleep 1", "s_dcache_inv"])
+@pytest.mark.parametrize(
+    "text", ["s_nop 7", "s_setprio 2", "s_sleep 1", "s_wakeup", "s_dcache_inv", "ds_nop"]
+)
 def test_instructions_without_effect(text):
     state = State()
     before = state.s.copy()
