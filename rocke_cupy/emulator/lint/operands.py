@@ -250,6 +250,8 @@ def _implied_writes(mnemonic: str) -> list[Span]:
     changes_exec = mnemonic.startswith("v_cmpx") or mnemonic.endswith(
         ("saveexec_b64", "wrexec_b64")
     )
+    if mnemonic.startswith("s_set_gpr_idx") and mnemonic != "s_set_gpr_idx_off":
+        return [M0]
     return [EXEC] if changes_exec else []
 
 
