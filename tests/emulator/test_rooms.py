@@ -12,7 +12,9 @@ EMULATOR = "rocke_cupy.emulator"
 
 # Each room may import those before it. Those in front are what a user imports; what is behind them
 # does not know them.
-ROOMS = ["core", "rocm", "options", "program", "timing", "execution", "device", "lint"]
+ROOMS = [
+    "core", "rocm", "options", "program", "timing", "hazards", "execution", "device", "lint",
+]  # fmt: skip
 FRONT = ["assemble", "hiprtc", "mix", "mutate", "step", "__init__", "__main__"]
 PUBLIC = {*emulator.__all__, *FRONT, "device", "lint", "timing", "options"}
 

@@ -4,8 +4,8 @@
 FILE`` prints what it finds. docs/errata.md explains the rules.
 """
 
+from rocke_cupy.emulator.hazards.rules import RULES, Rule
 from rocke_cupy.emulator.lint.findings import Finding
 from rocke_cupy.emulator.lint.report import check
-from rocke_cupy.emulator.lint.rules import RULES, Rule
 
 __all__ = ["RULES", "Finding", "Rule", "check"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from rocke_cupy.emulator.hazards.operands import Access, Register, Span, access_of
 from rocke_cupy.emulator.lint.findings import Finding, finding_at
 from rocke_cupy.emulator.lint.graph import Graph
-from rocke_cupy.emulator.lint.operands import Access, Register, Span, access_of
 from rocke_cupy.emulator.program import Instruction, Program
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rocke_cupy.emulator.core.gfx950 import LANES, LDS_BYTES, VGPRS
+from rocke_cupy.emulator.hazards.operands import ACCUMULATION, access_of, is_vector
 from rocke_cupy.emulator.lint.findings import Finding
 from rocke_cupy.emulator.lint.graph import Graph
-from rocke_cupy.emulator.lint.operands import ACCUMULATION, access_of, is_vector
 from rocke_cupy.emulator.program import Kernel, Program
 
 _SIMDS = 4

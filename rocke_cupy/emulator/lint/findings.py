@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocke_cupy.emulator.lint.rules import RULES
+from rocke_cupy.emulator.hazards.rules import RULES
 from rocke_cupy.emulator.program import Program
 
 
@@ -15,7 +15,7 @@ class Finding:
     Attributes
     ----------
     rule : str
-        Number of the rule; `rocke_cupy.emulator.lint.rules.RULES` has its text and source.
+        Number of the rule; `rocke_cupy.emulator.hazards.rules.RULES` has its text and source.
     place : str
         ``symbol+0x...``, or a kernel's name if it is about the kernel as a whole.
     instruction : str

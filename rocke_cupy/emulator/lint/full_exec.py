@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
+from rocke_cupy.emulator.hazards.operands import EXEC, Register, Span, access_of, is_scalar
+from rocke_cupy.emulator.hazards.single import needs_all_lanes
 from rocke_cupy.emulator.lint.findings import Finding, finding_at
 from rocke_cupy.emulator.lint.graph import Graph, fixed_point
-from rocke_cupy.emulator.lint.operands import EXEC, Register, Span, access_of, is_scalar
 from rocke_cupy.emulator.program import Program
 from rocke_cupy.emulator.program.text import split
 
@@ -23,7 +24,6 @@ _ALL, _UNKNOWN, _SAVED, _GIVEN = ("all",), ("unknown",), ("saved",), ("given",)
 """Masks that are in no register: constant, not known, and within one instruction."""
 
 _CALLS = ("s_swappc_b64", "s_call_b64")
-_NEEDS_ALL = re.compile(r"ds_read_b\d+_tr_b\d+$")
 _AT_START: _Facts = frozenset([frozenset([EXEC])])
 
 
@@ -33,7 +33,7 @@ def partial_exec(program: Program, graph: Graph) -> list[Finding]:
     A kernel is assumed to be launched with whole waves.
     """
     texts = [instruction.text for instruction in program.instructions]
-    if not any(map(_NEEDS_ALL.match, (text.partition(" ")[0] for text in texts))):
+    if not any(needs_all_lanes(text.partition(" ")[0]) for text in texts):
         return []
 
     def at_entry(number: int) -> _Facts:
@@ -45,7 +45,8 @@ def partial_exec(program: Program, graph: Graph) -> list[Finding]:
     found = []
     for number, facts in fixed_point(graph, at_entry, through, frozenset.intersection).items():
         for index in graph.blocks[number]:
-            if _NEEDS_ALL.match(texts[index].partition(" ")[0]) and not _cover(facts, EXEC, EXEC):
+            needs_all = needs_all_lanes(texts[index].partition(" ")[0])
+            if needs_all and not _cover(facts, EXEC, EXEC):
                 found.append(
                     finding_at(program, index, "R30", "it may have lost lanes on some way")
                 )

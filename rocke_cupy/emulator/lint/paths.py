@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocke_cupy.emulator.hazards.operands import Register, name_of
+from rocke_cupy.emulator.hazards.wait_states import FOREVER, LONGEST, Lock, Use, marks_of
 from rocke_cupy.emulator.lint.findings import Finding, finding_at
 from rocke_cupy.emulator.lint.graph import Graph, fixed_point
-from rocke_cupy.emulator.lint.operands import Register, name_of
-from rocke_cupy.emulator.lint.wait_states import FOREVER, LONGEST, Lock, Use, marks_of
 from rocke_cupy.emulator.program import Program
 
 _Key = tuple[str, Register]

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from rocke_cupy.emulator.hazards.operands import access_of, is_vector, name_of
+from rocke_cupy.emulator.hazards.single import may_take_zero
 from rocke_cupy.emulator.lint.findings import Finding, finding_at
 from rocke_cupy.emulator.lint.graph import Graph
-from rocke_cupy.emulator.lint.operands import access_of, bits, is_vector, name_of
 from rocke_cupy.emulator.program import Program
-
-_PACKED_FP32 = ("v_pk_add_f32", "v_pk_mul_f32", "v_pk_fma_f32")
 
 
 def packed_from_high_half(program: Program, graph: Graph) -> list[Finding]:
     """Return packed fp32 instructions whose low half may be computed with 0 in place of src1."""
-    found = []
-    for instruction in program.instructions:
-        access = access_of(instruction.text)
-        if access.mnemonic not in _PACKED_FP32 or not access.sources[1]:
-            continue
-        low_halves = bits(access.modifiers.get("op_sel", "[0,0]"))[:2]
-        if low_halves == [0, 1] and is_vector(access.sources[1][0]):
-            found.append(
-                finding_at(program, instruction.index, "R27", "exchange the first two sources")
-            )
-    return found
+    return [
+        finding_at(program, instruction.index, "R27", "exchange the first two sources")
+        for instruction in program.instructions
+        if may_take_zero(access_of(instruction.text))
+    ]
 
 
 def odd_tuples(program: Program, graph: Graph) -> list[Finding]:

@@ -12,10 +12,10 @@ import pytest
 from helpers.plain_kernels import FEW, PLAIN
 
 from rocke_cupy.emulator import load
+from rocke_cupy.emulator.hazards.operands import access_of, bits
 from rocke_cupy.emulator.lint import check
 from rocke_cupy.emulator.lint.clauses import unsafe_runs
 from rocke_cupy.emulator.lint.graph import graph_of
-from rocke_cupy.emulator.lint.operands import access_of, bits
 from rocke_cupy.emulator.lint.paths import too_few_states
 
 pytestmark = pytest.mark.network

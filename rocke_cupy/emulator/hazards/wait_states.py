@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from rocke_cupy.emulator.lint.mfma import operands_of, waits_after
-from rocke_cupy.emulator.lint.operands import (
+from rocke_cupy.emulator.hazards.mfma import operands_of, waits_after
+from rocke_cupy.emulator.hazards.operands import (
     EXEC,
     EXECZ,
     M0,

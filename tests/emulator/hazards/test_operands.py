@@ -8,7 +8,7 @@ import pytest
 
 from rocke_cupy.emulator.assemble import assemble
 from rocke_cupy.emulator.core import numbers
-from rocke_cupy.emulator.lint.operands import EXEC, VCC, access_of, name_of
+from rocke_cupy.emulator.hazards.operands import EXEC, VCC, access_of, name_of
 from rocke_cupy.emulator.program.decode import decode
 from rocke_cupy.emulator.program.disassemble import disassemble
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocke_cupy.emulator.lint.operands import Access, Span
+from rocke_cupy.emulator.hazards.operands import Access, Span
 from rocke_cupy.emulator.timing.matrix import MatrixTiming
 
 
