@@ -37,6 +37,12 @@ class Options:
     written_lds : bool
         Whether it is an error to read LDS that nothing has written. A device lets a kernel, and
         compilers read ahead what they may throw away. It needs the race checks.
+    hazards : bool
+        Whether it is an error if an instruction comes sooner behind another than gfx950's rules on
+        wait states allow.
+    errata : bool
+        Whether packed fp32 instructions that gfx950 is known to compute wrongly are so here, where
+        the device may (rule R27 of the linter). A right program does not have them.
     workgroups : iterable of int, optional
         Linear ids of the workgroups to execute; all by default.
     threads : int, optional
@@ -59,6 +65,8 @@ class Options:
     races: bool | str = True
     equal_barriers: bool = False
     written_lds: bool = False
+    hazards: bool = True
+    errata: bool = False
     workgroups: Iterable[int] | None = None
     threads: int | None = None
     timing: bool = False

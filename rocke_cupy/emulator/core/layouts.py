@@ -91,6 +91,11 @@ class Launch(ctypes.Structure):
         ("max_instructions", _u64),
         ("timed_instructions", ctypes.c_void_p),
         ("timing_model", ctypes.c_void_p),
+        ("hazard_marks", ctypes.c_void_p),
+        ("hazard_spans", ctypes.c_void_p),
+        ("hazard_ways", _u32),
+        ("hazards", _u32),
+        ("errata", _u32),
         ("hostcall", ctypes.c_void_p),
         ("serve", SERVE),
     )
@@ -131,6 +136,30 @@ TIMED_INSTRUCTION = np.dtype([(name, "u2") for name in ("kind", "issue", "pipe",
 
 TRACE_ENTRY = np.dtype([("pc", "u4"), ("work", "u4"), ("time", "u8")])
 """An executed instruction of a wave and its cycle of issue; timing.h has the same layout."""
+
+HAZARD_MARKS = np.dtype(
+    [
+        ("first", "u4"),
+        ("n_uses", "u2"),
+        ("n_locks", "u2"),
+        ("states", "u1"),
+        ("flags", "u1"),
+        ("unused", "u2"),
+    ]
+)
+"""What an instruction means to the rules on hazards; hazards.h has the same layout."""
+
+HAZARD_SPAN = np.dtype(
+    [
+        ("slot", "u2"),
+        ("way", "u1"),
+        ("count", "u1"),
+        ("chain", "u2"),
+        ("states", "u1"),
+        ("chained", "u1"),
+    ]
+)
+"""Registers that an instruction locks or uses; hazards.h has the same layout."""
 
 
 class TimingModel(ctypes.Structure):

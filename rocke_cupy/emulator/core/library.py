@@ -91,6 +91,8 @@ def _compare_sizes(core: ctypes.CDLL) -> None:
         layouts.TIMED_INSTRUCTION.itemsize,
         *map(ctypes.sizeof, (layouts.TimingModel, layouts.TimedWorkgroup)),
         layouts.TRACE_ENTRY.itemsize,
+        layouts.HAZARD_MARKS.itemsize,
+        layouts.HAZARD_SPAN.itemsize,
     )
     theirs = tuple(core.rocke_sizes(which) for which in range(len(ours)))
     assert ours == theirs, f"structures of layouts.py {ours} and machine.h {theirs} differ"

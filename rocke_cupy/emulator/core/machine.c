@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include "hazards.h"
 #include "lanes.h"
 #include "lds.h"
 #include "machine_tables.h"
@@ -78,7 +79,8 @@ const Op *rocke_op(u32 number) {
 
 u32 rocke_sizes(u32 which) {
     static const u32 sizes[] = {sizeof(Instruction), sizeof(Operand), sizeof(Launch), sizeof(Fault), sizeof(RaceRecord),
-                                sizeof(TimedInstruction), sizeof(TimingModel), sizeof(TimedWorkgroup), sizeof(TraceEntry)};
+                                sizeof(TimedInstruction), sizeof(TimingModel), sizeof(TimedWorkgroup), sizeof(TraceEntry),
+                                sizeof(HazardMarks), sizeof(HazardSpan)};
     return which < sizeof sizes / sizeof *sizes ? sizes[which] : 0;
 }
 
@@ -130,6 +132,7 @@ static Instruction *bind(const Launch *l) {
         in->unit = in->flags & FLAG_LDS ? UNIT_LDS_DMA : op->unit;
         in->queue = queue_of(op->unit);
         if (is_plain(in)) in->flags |= FLAG_PLAIN;
+        if (l->errata && l->hazard_marks[k].flags & MARK_MAY_TAKE_ZERO) in->execute = hazards_take_zero;
     }
     free(ops);
     return code;
@@ -162,6 +165,7 @@ static void start_wave(Group *g, Wave *w, u32 index) {
     w->executed = 0;
     w->state = WAVE_READY;
     w->loop_branch = w->loop_target = -1;
+    if (w->hazards) hazards_start(w->hazards);
     memset(w->queue, 0, sizeof w->queue);
     memset(w->tag_v, 0, sizeof w->tag_v);
     memset(w->tag_s, 0, sizeof w->tag_s);
@@ -204,6 +208,7 @@ static void run_wave(Group *g, Wave *w, u64 quantum) {
     while (quantum > 0) {
         const Instruction *in = code + w->pc;
         if ((w->busy_v | w->busy_s) && !registers_ready(w, in)) break;
+        if (w->hazards && !hazards_pass(w, in)) break;
         counts[w->pc]++;
         quantum--;
         w->pc++;
@@ -358,6 +363,7 @@ static void free_group(Group *g) {
     for (u32 k = 0; g->waves && k < g->n_waves; k++) {
         give_memory(g->waves[k].memory);
         free(g->waves[k].scratch);
+        free(g->waves[k].hazards);
     }
     free(g->waves);
     free(g->lds);
@@ -374,7 +380,8 @@ static void free_group(Group *g) {
 static int make_wave(Wave *w, const Launch *l) {
     w->memory = take_memory();
     w->scratch = malloc((size_t)l->scratch_size * LANES + 64);
-    if (!w->memory || !w->scratch) return 0;
+    if (l->hazard_marks) w->hazards = hazards_create(l);
+    if (!w->memory || !w->scratch || (l->hazard_marks && !w->hazards)) return 0;
     w->v = w->memory->v;
     w->slots[QUEUE_VM] = w->memory->slots;
     w->slots[QUEUE_LDS] = w->memory->slots + VM_SLOTS;

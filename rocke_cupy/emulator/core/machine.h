@@ -55,6 +55,7 @@ typedef struct Group Group;
 typedef struct Machine Machine;
 typedef struct Instruction Instruction;
 typedef struct Rows Rows;
+typedef struct Hazards Hazards;
 typedef void ExecuteFn(Wave *, const Instruction *);
 typedef void LaneFn(const Rows *);
 
@@ -146,6 +147,7 @@ struct Wave {
     Pending *slots[QUEUES];
     struct WaveMemory *memory; /* where v and slots lie */
     u8 *scratch;
+    Hazards *hazards; /* NULL: not looked at */
 };
 
 typedef struct Fault {
@@ -218,6 +220,9 @@ typedef struct Launch {
     u64 seed, max_instructions;
     const struct TimedInstruction *timed_instructions; /* [n_code]; NULL: no timing */
     const struct TimingModel *timing_model;
+    const struct HazardMarks *hazard_marks; /* [n_code]; NULL: neither hazards nor errata */
+    const struct HazardSpan *hazard_spans;
+    u32 hazard_ways, hazards, errata;
     struct HostcallBuffer *hostcall; /* NULL: the kernel calls nothing on the host */
     int (*serve)(u32 service, u64 lanes, u64 (*payload)[8]); /* not 0: refused */
 } Launch;
@@ -238,7 +243,7 @@ struct Machine {
 /* ---- shared helpers ---- */
 
 enum { FAULT_OTHER, FAULT_BOUNDS, FAULT_RACE, FAULT_EARLY, FAULT_BARRIER, FAULT_HANG, FAULT_UNKNOWN, FAULT_LDS_BOUNDS,
-       FAULT_SCRATCH_BOUNDS, FAULT_TRAP, FAULT_ALIGNMENT, FAULT_UNWRITTEN };
+       FAULT_SCRATCH_BOUNDS, FAULT_TRAP, FAULT_ALIGNMENT, FAULT_UNWRITTEN, FAULT_HAZARD };
 
 void fail(Wave *w, const Instruction *in, int kind, int lane, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -24,7 +24,7 @@ SCHEDULES = ("lockstep", "to_barrier", "random")
 
 FAULTS = (
     "other", "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds",
-    "scratch_bounds", "trap", "alignment", "unwritten",
+    "scratch_bounds", "trap", "alignment", "unwritten", "hazard",
 )  # fmt: skip
 """Why a launch stopped."""
 

@@ -15,6 +15,7 @@ from rocke_cupy.emulator.execution.hostcall import ARGUMENT, HostCalls
 from rocke_cupy.emulator.execution.machine import Machine, Progress
 from rocke_cupy.emulator.execution.memory import MISSING_POINTERS, Buffer, BufferTable
 from rocke_cupy.emulator.execution.report import EmulationError, Report
+from rocke_cupy.emulator.hazards.tables import tables_of
 from rocke_cupy.emulator.options import Options
 from rocke_cupy.emulator.program import Kernel, Program
 from rocke_cupy.emulator.timing.replay import Tables
@@ -74,10 +75,12 @@ def launch(
     started = time.perf_counter()
     host = HostCalls(dispatch.waves * threads) if kernel.takes(ARGUMENT) else None
     memory = _Memory(program, dispatch, kernarg, buffers, host)
+    rules = tables_of(program, wait_states=how.hazards) if how.hazards or how.errata else None
     setup = Launch(
         **_of_program(program, kernel),
         **memory.table.fields,
         **_of_options(how),
+        **(rules.fields if rules else {}),
         workgroups=ids.ctypes.data,
         n_workgroups=len(ids),
         threads=threads,
@@ -95,7 +98,7 @@ def launch(
         setup.timed_instructions, setup.timing_model = tables.addresses
     with Machine(setup) as machine:
         machine.run(progress)
-        machine.raise_fault(program, kernel, memory.table, host)
+        machine.raise_fault(program, kernel, memory.table, host, rules)
         report = machine.report(program, dispatch, started)
         if tables:
             report.timing = machine.timing(tables, dispatch.waves)
@@ -137,6 +140,8 @@ def _of_options(how: Options) -> dict[str, int]:
         "races": 2 if how.races == "collect" else int(bool(how.races)),
         "equal_barriers": bool(how.equal_barriers),
         "written_lds": bool(how.written_lds),
+        "hazards": bool(how.hazards),
+        "errata": bool(how.errata),
         "schedule": SCHEDULES.index(how.schedule),
         "quantum": how.quantum,
         "seed": how.seed & 0xFFFFFFFFFFFFFFFF,

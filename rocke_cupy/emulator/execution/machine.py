@@ -16,8 +16,10 @@ from rocke_cupy.emulator.execution.dispatch import Dispatch
 from rocke_cupy.emulator.execution.hostcall import HostCalls
 from rocke_cupy.emulator.execution.memory import BufferTable
 from rocke_cupy.emulator.execution.report import EmulationError, Race, Report
+from rocke_cupy.emulator.hazards.tables import Tables
 from rocke_cupy.emulator.program import Kernel, Program
-from rocke_cupy.emulator.timing.replay import Tables, collect
+from rocke_cupy.emulator.timing.replay import Tables as TimingTables
+from rocke_cupy.emulator.timing.replay import collect
 from rocke_cupy.emulator.timing.result import Timing
 
 _SLICE = 0.2  # seconds in the core between looks at Ctrl-C
@@ -74,7 +76,12 @@ class Machine:
             pass
 
     def raise_fault(
-        self, program: Program, kernel: Kernel, table: BufferTable, host: HostCalls | None
+        self,
+        program: Program,
+        kernel: Kernel,
+        table: BufferTable,
+        host: HostCalls | None,
+        rules: Tables | None,
     ) -> None:
         """Turn a fault of the core into an exception with the program's lines."""
         if not (pointer := self._core.rocke_fault(self._handle)):
@@ -84,7 +91,12 @@ class Machine:
         fault = pointer.contents
         kind = FAULTS[fault.kind]
         asserted = list(dict.fromkeys(host.complaints)) if host else []
-        what = _what_happened(fault, program, kernel, table)
+        broken = rules if kind == "hazard" else None
+        what = (
+            broken.explain(fault.address, fault.text.decode())
+            if broken
+            else _what_happened(fault, program, kernel, table)
+        )
         place = f"kernel {kernel.name}, workgroup {fault.workgroup}, wave {fault.wave}"
         if fault.lane >= 0:
             place += f", lane {fault.lane}"
@@ -95,14 +107,16 @@ class Machine:
                 "race": f"with wave {fault.other_wave}",
                 "hang": "looping from",
                 "early": "loaded by",
+                "hazard": "behind",
             }
             lines.append(f"  {relation.get(kind, 'and')} {program.describe(fault.other_pc)}")
         if kind != "trap":
             lines += [f"  after {text}" for text in asserted]
         numbers = fault.pc, fault.other_pc, fault.wave, fault.lane, fault.workgroup
-        raise EmulationError("\n".join(lines), kind, *numbers)
+        rule = broken.rule(fault.address) if broken else ""
+        raise EmulationError("\n".join(lines), kind, *numbers, rule=rule)
 
-    def timing(self, tables: Tables, waves: int) -> Timing:
+    def timing(self, tables: TimingTables, waves: int) -> Timing:
         """Collect what the replays of all threads took."""
         threads, n_code = self._setup.threads, self._setup.n_code
         return collect(self._core, self._handle, threads, n_code, tables, waves)

@@ -18,11 +18,13 @@ class EmulationError(RuntimeError):
     ----------
     kind : str
         "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds", "scratch_bounds",
-        "trap", "alignment", "unwritten" or "other".
+        "trap", "alignment", "unwritten", "hazard" or "other".
     instruction, other : int
         Indices of the instructions it is about, or -1.
     wave, lane, workgroup : int
         Where it happened; lane is -1 when no single lane is meant.
+    rule : str
+        The number of the rule that a hazard breaks (`rocke_cupy.emulator.lint.RULES`), or empty.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class EmulationError(RuntimeError):
         wave: int = -1,
         lane: int = -1,
         workgroup: int = -1,
+        rule: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -42,6 +45,7 @@ class EmulationError(RuntimeError):
         self.wave = wave
         self.lane = lane
         self.workgroup = workgroup
+        self.rule = rule
 
 
 @dataclass(frozen=True)

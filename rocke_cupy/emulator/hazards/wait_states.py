@@ -27,6 +27,7 @@ from rocke_cupy.emulator.hazards.operands import (
     is_scalar,
     is_vector,
 )
+from rocke_cupy.emulator.hazards.single import may_take_zero, needs_all_lanes
 from rocke_cupy.emulator.timing.matrix import timing_of
 
 Chain = tuple[str, Span]
@@ -90,11 +91,14 @@ class Marks:
     states: int
     locks: tuple[Lock, ...]
     uses: tuple[Use, ...]
+    multiplies: bool
+    needs_all_lanes: bool
+    may_take_zero: bool
 
 
 @functools.lru_cache(1 << 16)
 def marks_of(text: str) -> Marks:
-    """Return the wait states, locks and uses of an instruction.
+    """Return what an instruction means to the rules.
 
     Parameters
     ----------
@@ -103,7 +107,14 @@ def marks_of(text: str) -> Marks:
     """
     access = access_of(text)
     states = int(text.split()[1], 0) + 1 if access.mnemonic == "s_nop" else 1
-    return Marks(states, tuple(_locks(access)), tuple(_uses(access)))
+    return Marks(
+        states=states,
+        locks=tuple(_locks(access)),
+        uses=tuple(_uses(access)),
+        multiplies=access.kind == "mfma",
+        needs_all_lanes=needs_all_lanes(access.mnemonic),
+        may_take_zero=may_take_zero(access),
+    )
 
 
 # ---- the first instruction ----

@@ -159,6 +159,7 @@ class TestLgkmcnt:
         body = """
   v_mov_b32_e32 v5, s5
   v_add_co_u32_e32 v4, vcc, s4, v1
+  s_nop 1
   v_addc_co_u32_e32 v5, vcc, 0, v5, vcc
   flat_load_dword v2, v[4:5]
   s_waitcnt {wait}
@@ -200,6 +201,7 @@ class TestLazy:
     def test_dma_lands_at_the_wait(self):
         body = """
   s_mov_b32 m0, 0
+  s_nop 0
   global_load_lds_dword v1, s[4:5]
   ds_read_b32 v2, v1
   s_waitcnt lgkmcnt(0)

@@ -90,6 +90,7 @@ class TestMode:
   v_mov_b32_e32 v3, 1.0
   s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), {on}
   v_mul_f32_e32 v2, 0x400000, v3
+  s_nop 0
   s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), {after}
 """
         np.testing.assert_array_equal(stored(body.format(on=3, after=0)), 0x400000)
