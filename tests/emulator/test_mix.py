@@ -18,9 +18,10 @@ extern "C" __global__ void counted(float* out, int turns) {
   memory[lane * 64] = lane;
   float x = lane, y;
   for (int i = 0; i < turns; i++) {
-    asm volatile("v_exp_f32 %0, %0\n v_rcp_f32 %0, %0\n v_add_f32 %0, %0, %0" : "+v"(x));
+    asm volatile("v_exp_f32 %0, %0\n v_rcp_f32 %0, %0\n s_setprio 1\n"
+                 "v_add_f32 %0, %0, %0" : "+v"(x));
     asm volatile("v_pk_mul_f32 v[40:41], v[40:41], v[40:41]" ::: "v40", "v41");
-    asm volatile("s_nop 3\n s_nop 0\n s_setprio 1");
+    asm volatile("s_nop 3\n s_nop 0");
     asm volatile("s_waitcnt vmcnt(0)\n s_waitcnt vmcnt(4) lgkmcnt(0)");
     asm volatile("ds_read_b32 %0, %1 offset:64\n s_waitcnt lgkmcnt(0)" : "=v"(y) : "v"(at));
     x += y;

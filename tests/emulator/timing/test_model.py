@@ -93,7 +93,8 @@ def code():
 
 
 def cycles(code, name, waves, repeats, turns=40):
-    options = dict(timing=True, memory="eager", races=False, shared_mem=ALL_OF_LDS)
+    # Its kernels time what follows at once, wait states or not.
+    options = dict(timing=True, memory="eager", races=False, hazards=False, shared_mem=ALL_OF_LDS)
     kernel = name_of(name, waves, repeats)
     out = np.zeros((1024,), np.float32)
     short, long = (
