@@ -11,6 +11,7 @@ from rocke_cupy import arch
 from rocke_cupy.emulator.core import gfx950, layouts, library, numbers
 from rocke_cupy.emulator.device import hip_abi, stand_ins, variables
 from rocke_cupy.emulator.execution import dispatch
+from rocke_cupy.emulator.hazards.wait_states import LONGEST
 from rocke_cupy.emulator.program import waits
 from rocke_cupy.emulator.timing import constants
 
@@ -64,6 +65,17 @@ def in_order(constants, prefix):
             CORE / "global.h",
             {"APERTURE_LDS": gfx950.SHARED_BASE, "APERTURE_SCRATCH": gfx950.PRIVATE_BASE},
         ),
+        (
+            CORE / "hazards.h",
+            {
+                "HAZARD_REGISTERS": numbers.HAZARD_REGISTERS,
+                "FOREVER_STATES": numbers.FOREVER_STATES,
+                "MARK_MATRIX": numbers.MARK_MATRIX,
+                "MARK_ALL_LANES": numbers.MARK_ALL_LANES,
+                "MARK_MAY_TAKE_ZERO": numbers.MARK_MAY_TAKE_ZERO,
+            },
+        ),
+        (CORE / "hazards.c", {"LONGEST": LONGEST}),
         (
             CORE / "timing.c",
             {
@@ -169,6 +181,10 @@ STRUCTURES = {
         "Fault": layouts.Fault,
         "RaceRecord": layouts.RaceRecord,
         "Op": layouts.OpRow,
+    },
+    CORE / "hazards.h": {
+        "HazardMarks": layouts.HAZARD_MARKS,
+        "HazardSpan": layouts.HAZARD_SPAN,
     },
     CORE / "timing.h": {
         "TimedInstruction": layouts.TIMED_INSTRUCTION,

@@ -13,6 +13,11 @@ CLAMP, MUL2, MUL4, DIV2, DPP, BOUND_CTRL, OFFEN, IDXEN, LDS, RETURN = (1 << k fo
 # How the operands of an instruction are read.
 PLAIN, SOPP, SOPK, SMEM, DS, BUFFER, GLOBAL, FLAT, SCRATCH = range(1, 10)
 
+# Of the rules on hazards, as hazards.h gives them: registers by number, states of a lock that only
+# another one ends, and what an instruction is to them.
+HAZARD_REGISTERS, FOREVER_STATES = 768, 255
+MARK_MATRIX, MARK_ALL_LANES, MARK_MAY_TAKE_ZERO = (1 << k for k in range(3))
+
 UNITS = (
     "none", "salu", "valu", "trans", "mfma", "lds", "vmem", "lds_dma", "smem", "branch", "wait",
     "barrier",

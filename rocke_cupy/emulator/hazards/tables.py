@@ -9,15 +9,17 @@ from itertools import groupby
 import numpy as np
 
 from rocke_cupy.emulator.core.layouts import HAZARD_MARKS, HAZARD_SPAN
+from rocke_cupy.emulator.core.numbers import (
+    FOREVER_STATES,
+    HAZARD_REGISTERS,
+    MARK_ALL_LANES,
+    MARK_MATRIX,
+    MARK_MAY_TAKE_ZERO,
+)
 from rocke_cupy.emulator.hazards.operands import Register, Span, name_of
 from rocke_cupy.emulator.hazards.rules import RULES
 from rocke_cupy.emulator.hazards.wait_states import FOREVER, Chain, Marks, marks_of
 from rocke_cupy.emulator.program import Program
-
-# As core/hazards.h has them.
-_REGISTERS = 768
-_FOREVER = 255
-_MATRIX, _ALL_LANES, _MAY_TAKE_ZERO = 1, 2, 4
 
 _FIRST_NAMED = 640  # behind the v, a and s registers
 _ALL_LANES_RULE = "R30"
@@ -65,12 +67,12 @@ class Tables:
             rows += self._rows(use.use, use.registers, use.chain)
         uses = len(rows) - first
         for lock in mark.locks:
-            states = _FOREVER if lock.states == FOREVER else lock.states
+            states = FOREVER_STATES if lock.states == FOREVER else lock.states
             rows += self._rows(lock.use, lock.registers, lock.chain, states, lock.chained)
         flags = (
-            mark.multiplies * _MATRIX
-            + mark.needs_all_lanes * _ALL_LANES
-            + mark.may_take_zero * _MAY_TAKE_ZERO
+            mark.multiplies * MARK_MATRIX
+            + mark.needs_all_lanes * MARK_ALL_LANES
+            + mark.may_take_zero * MARK_MAY_TAKE_ZERO
         )
         return first, uses, len(rows) - first - uses, mark.states, flags, 0
 
@@ -81,7 +83,7 @@ class Tables:
             return
         link = self._chains.setdefault(chain, len(self._chains) + 1) if chain else 0
         for first, count in _runs(map(self._number, registers)):
-            yield number * _REGISTERS + first, number, count, link, states, chained
+            yield number * HAZARD_REGISTERS + first, number, count, link, states, chained
 
     def _number(self, register: Register) -> int:
         if isinstance(register, int):
@@ -90,7 +92,7 @@ class Tables:
 
     def rule(self, slot: int) -> str:
         """Return the number of the rule that a slot is for."""
-        way = slot // _REGISTERS
+        way = slot // HAZARD_REGISTERS
         return self._ways[way].partition(" ")[0] if way < len(self._ways) else _ALL_LANES_RULE
 
     def explain(self, slot: int, what: str) -> str:
@@ -105,7 +107,7 @@ class Tables:
         """
         rule = self.rule(slot)
         named = {number: name for name, number in self._numbers.items()}
-        register = slot % _REGISTERS
+        register = slot % HAZARD_REGISTERS
         place = "" if rule == _ALL_LANES_RULE else f"{name_of((named.get(register, register),))}: "
         return f"hazard {rule}: {RULES[rule].text}; {place}{what} [{RULES[rule].source}]"
 
