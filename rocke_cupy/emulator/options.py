@@ -30,7 +30,7 @@ class Options:
     quantum, seed : int
         Of the schedule.
     races : bool or "collect"
-        Whether LDS races are an error, ignored, or listed in the report.
+        Whether races in LDS and global memory are an error, ignored, or listed in the report.
     equal_barriers : bool
         Whether it is an error if waves of a workgroup end after different numbers of barriers. A
         device lets them: its barrier waits for the waves that have not ended.

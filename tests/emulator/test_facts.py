@@ -146,7 +146,7 @@ def test_what_the_timing_model_counts():
         ("OPERAND_", ()),
         ("TYPE_", ()),
         ("MOD_", ()),
-        ("FLAG_", ("PLAIN",)),  # set by the core itself
+        ("FLAG_", ("PLAIN", "ATOMIC")),  # set by the core itself
         ("FORMAT_", ()),
     ],
 )

@@ -1,6 +1,7 @@
 /* Every global access lies inside one buffer of the launch, or the launch ends with a sentence about it. */
 #include "global.h"
 #include "lds.h"
+#include "shadow.h"
 
 static int find_buffer(const Launch *l, u64 address, u64 *found) {
     u64 low = 0, high = l->n_buffers;
@@ -20,10 +21,12 @@ static int inside(const Launch *l, u64 buffer, u64 address, u32 size, int write)
 }
 
 /* To the host; a timed launch keeps the address of the device beside it. */
-static void translate(const Group *g, Pending *p, int first, int end, u64 buffer) {
+static void translate(const Group *g, Pending *p, int first, int end, u64 buffer, u32 size, int write) {
     u64 host = g->machine->launch.buffer_host[buffer], device = g->machine->launch.buffer_device[buffer];
     for (int i = first; g->timing && i < end; i++) p->device[i] = p->address[i] + device;
     for (int i = first; i < end; i++) p->address[i] += host;
+    if (g->machine->shadow && g->machine->launch.buffer_watched[buffer])
+        shadow_watch(p, (end - first == LANES ? ~0ull : 1ull << first), size, write);
 }
 
 int global_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write) {
@@ -35,7 +38,7 @@ int global_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write) {
         u64 start = l->buffer_start[hint], room = l->buffer_end[hint] - start - size, outside = 0;
         for (int i = 0; i < LANES; i++) outside |= p->address[i] - start > room;
         if (!outside) { /* the common case, without a branch for each lane */
-            translate(g, p, 0, LANES, hint);
+            translate(g, p, 0, LANES, hint, size, write);
             return 1;
         }
     }
@@ -48,7 +51,7 @@ int global_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write) {
             g->machine->fault.address = address;
             return 0;
         }
-        translate(g, p, i, i + 1, hint);
+        translate(g, p, i, i + 1, hint, size, write);
     }
     g->last_buffer = (u32)hint;
     return 1;

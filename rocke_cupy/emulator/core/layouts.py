@@ -66,6 +66,7 @@ class Launch(ctypes.Structure):
         ("buffer_host", ctypes.c_void_p),
         ("buffer_device", ctypes.c_void_p),
         ("buffer_writable", ctypes.c_void_p),
+        ("buffer_watched", ctypes.c_void_p),
         ("n_buffers", _u64),
         ("workgroups", ctypes.c_void_p),
         ("n_workgroups", _u64),
@@ -126,7 +127,8 @@ class RaceRecord(ctypes.Structure):
         ("wave", _i32),
         ("other_wave", _i32),
         ("workgroup", _u32),
-        ("address", _u32),
+        ("is_global", _u32),
+        ("address", _u64),
         ("count", _u64),
     )
 

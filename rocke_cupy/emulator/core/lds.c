@@ -50,7 +50,7 @@ static void collect_race(Wave *w, const Instruction *in, u32 other_pc, int other
         }
     if (g->n_races < MAX_RACES)
         g->races[g->n_races++] =
-            (RaceRecord){pc, (i32)other_pc, (i32)w->index, other_wave, g->linear, address, 1};
+            (RaceRecord){pc, (i32)other_pc, (i32)w->index, other_wave, g->linear, 0, address, 1};
 }
 
 static void report_race(Wave *w, const Instruction *in, u32 other_pc, int other_wave, u32 address, const char *what) {

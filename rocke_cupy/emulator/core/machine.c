@@ -8,6 +8,8 @@
 #include "lanes.h"
 #include "lds.h"
 #include "machine_tables.h"
+#include "order.h"
+#include "shadow.h"
 #include "timing.h"
 
 #if defined(__x86_64__)
@@ -132,6 +134,7 @@ static Instruction *bind(const Launch *l) {
         in->unit = in->flags & FLAG_LDS ? UNIT_LDS_DMA : op->unit;
         in->queue = queue_of(op->unit);
         if (is_plain(in)) in->flags |= FLAG_PLAIN;
+        if (strstr(op->name, "_atomic_")) in->flags |= FLAG_ATOMIC;
         if (l->errata && l->hazard_marks[k].flags & MARK_MAY_TAKE_ZERO) in->execute = hazards_take_zero;
     }
     free(ops);
@@ -166,6 +169,7 @@ static void start_wave(Group *g, Wave *w, u32 index) {
     w->state = WAVE_READY;
     w->loop_branch = w->loop_target = -1;
     if (w->hazards) hazards_start(w->hazards);
+    if (w->order) order_start(w->order);
     memset(w->queue, 0, sizeof w->queue);
     memset(w->tag_v, 0, sizeof w->tag_v);
     memset(w->tag_s, 0, sizeof w->tag_s);
@@ -186,6 +190,9 @@ static int start_group(Group *g) {
     g->epoch = 1;
     g->current = 0;
     g->left = 0;
+    g->barriers = g->stores_through = g->writes_back = 0;
+    memset(g->written_back, 0, sizeof g->written_back);
+    g->seen = g->acquired = NULL;
     g->vector_issued = 0;
     g->stores_waiting = 0;
     g->random = l->seed * 0x9e3779b97f4a7c15ull ^ (id + 1) * 0xbf58476d1ce4e5b9ull;
@@ -254,6 +261,7 @@ static int release_barrier(Group *g) {
     if (!waiting) return 0;
     for (u32 k = 0; k < g->n_waves; k++)
         if (g->waves[k].state == WAVE_AT_BARRIER) g->waves[k].state = WAVE_READY;
+    if (g->machine->shadow) order_barrier(g);
     if (++g->epoch >= EPOCH_LIMIT) lds_forget_epochs(g);
     return 1;
 }
@@ -364,6 +372,7 @@ static void free_group(Group *g) {
         give_memory(g->waves[k].memory);
         free(g->waves[k].scratch);
         free(g->waves[k].hazards);
+        order_destroy(g->waves[k].order);
     }
     free(g->waves);
     free(g->lds);
@@ -374,6 +383,7 @@ static void free_group(Group *g) {
     free(g->bank_ideal);
     free(g->uninitialised);
     free(g->banks);
+    order_free_group(g);
     timing_destroy(g->timing);
 }
 
@@ -381,7 +391,8 @@ static int make_wave(Wave *w, const Launch *l) {
     w->memory = take_memory();
     w->scratch = malloc((size_t)l->scratch_size * LANES + 64);
     if (l->hazard_marks) w->hazards = hazards_create(l);
-    if (!w->memory || !w->scratch || (l->hazard_marks && !w->hazards)) return 0;
+    if (l->races) w->order = order_create();
+    if (!w->memory || !w->scratch || (l->hazard_marks && !w->hazards) || (l->races && !w->order)) return 0;
     w->v = w->memory->v;
     w->slots[QUEUE_VM] = w->memory->slots;
     w->slots[QUEUE_LDS] = w->memory->slots + VM_SLOTS;
@@ -418,6 +429,8 @@ void rocke_destroy(Machine *m) {
     for (u32 k = 0; m->groups && k < m->launch.threads; k++) free_group(&m->groups[k]);
     free(m->groups);
     free(m->records);
+    shadow_destroy(m->shadow);
+    order_free_segments(m->segments);
     free(m);
 }
 
@@ -429,7 +442,11 @@ Machine *rocke_create(const Launch *launch) {
     m->code = m->records;
     m->observe = launch->timing_model ? timing_trace : NULL;
     m->groups = calloc(launch->threads, sizeof *m->groups);
-    int fine = m->records && m->groups;
+    if (launch->races) {
+        m->shadow = shadow_create();
+        m->segments = order_create_segments();
+    }
+    int fine = m->records && m->groups && (!launch->races || (m->shadow && m->segments));
     for (u32 k = 0; fine && k < launch->threads; k++) fine = make_group(m, &m->groups[k]);
     if (fine) return m;
     rocke_destroy(m);

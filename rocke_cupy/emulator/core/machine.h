@@ -47,6 +47,9 @@ enum {
     FLAG_IDXEN = 128,
     FLAG_LDS = 256,
     FLAG_RETURN = 512,
+    FLAG_SC0 = 1024,
+    FLAG_SC1 = 2048,
+    FLAG_ATOMIC = 1 << 15, /* set by the core, like the next */
     FLAG_PLAIN = 1 << 16 /* set by the core: no operand or result needs rework */
 };
 
@@ -56,6 +59,9 @@ typedef struct Machine Machine;
 typedef struct Instruction Instruction;
 typedef struct Rows Rows;
 typedef struct Hazards Hazards;
+typedef struct Order Order;
+typedef struct Segments Segments;
+typedef struct ShadowMemory ShadowMemory;
 typedef void ExecuteFn(Wave *, const Instruction *);
 typedef void LaneFn(const Rows *);
 
@@ -114,10 +120,13 @@ struct Pending {
     u8 applied;
     u8 stores;      /* whether it changes memory */
     u8 kept;        /* LDS DMA whose data is already in `data`, where its addresses point now */
+    u8 watched_size, changes, reach; /* how it accesses the launch's memory: see shadow.h and order.h */
     u8 valid[LANES]; /* registers of each lane that lie inside the buffer resource */
     u32 lds_step;   /* bytes between the parts of a two-address LDS operation; of one lane in memory */
     u64 exec;
     u64 order;      /* of vector memory operations of the workgroup; 0 for others */
+    u64 watched, first_outstanding; /* lanes whose accesses are checked; the wave's first operation without a wait then */
+    u32 segment;
     u32 lds[LANES];
     u64 address[LANES]; /* of the host, once checked */
     u64 device[LANES];  /* of the device, if the launch is timed */
@@ -148,6 +157,7 @@ struct Wave {
     struct WaveMemory *memory; /* where v and slots lie */
     u8 *scratch;
     Hazards *hazards; /* NULL: not looked at */
+    Order *order;     /* NULL: races are not looked at */
 };
 
 typedef struct Fault {
@@ -161,10 +171,17 @@ typedef struct Shadow Shadow;
 typedef struct Stamp Stamp;
 typedef struct RaceRecord {
     i32 pc, other_pc, wave, other_wave;
-    u32 workgroup, address;
+    u32 workgroup, is_global;
+    u64 address; /* in LDS, or of the host */
     u64 count;
 } RaceRecord;
-enum { MAX_RACES = 256 };
+/* A write over another one, until it is seen whether it changes anything. */
+typedef struct Conflict {
+    u64 write, address;
+    u32 old, mask;
+    int lane;
+} Conflict;
+enum { MAX_RACES = 256, MAX_CONFLICTS = 256 };
 
 typedef struct BankCache {
     u32 relative[LANES];
@@ -178,6 +195,12 @@ struct Group {
     u32 n_waves, active;
     u32 id[3], linear;
     u32 epoch;
+    u32 barriers;
+    u32 stores_through;                         /* whether a store went past the caches, by sc1 */
+    u32 writes_back, written_back[MAX_WAVES];   /* segments of each wave that were written back before the last barrier */
+    const struct Known *seen, *acquired;
+    struct Block *blocks;
+    Conflict conflicts[MAX_CONFLICTS];
     u64 vector_issued;  /* vector memory operations so far */
     u32 stores_waiting; /* of those, stores and atomics without effect so far */
     u8 *lds;
@@ -207,7 +230,7 @@ typedef struct Launch {
     u64 n_code;
     const u64 *buffer_start, *buffer_end;
     const u64 *buffer_host, *buffer_device; /* added to an address, modulo 2**64: see execution/memory.py */
-    const u8 *buffer_writable;
+    const u8 *buffer_writable, *buffer_watched; /* whether races are looked for */
     u64 n_buffers;
     const u32 *workgroups; /* linear ids to run */
     u64 n_workgroups;
@@ -232,6 +255,8 @@ struct Machine {
     const Instruction *code;
     Instruction *records;
     Group *groups;
+    ShadowMemory *shadow; /* NULL: races are not looked at */
+    Segments *segments;
     u64 next;           /* next entry of launch.workgroups */
     u64 finished;
     volatile u32 stop;
@@ -243,7 +268,8 @@ struct Machine {
 /* ---- shared helpers ---- */
 
 enum { FAULT_OTHER, FAULT_BOUNDS, FAULT_RACE, FAULT_EARLY, FAULT_BARRIER, FAULT_HANG, FAULT_UNKNOWN, FAULT_LDS_BOUNDS,
-       FAULT_SCRATCH_BOUNDS, FAULT_TRAP, FAULT_ALIGNMENT, FAULT_UNWRITTEN, FAULT_HAZARD };
+       FAULT_SCRATCH_BOUNDS, FAULT_TRAP, FAULT_ALIGNMENT, FAULT_UNWRITTEN, FAULT_HAZARD,
+       FAULT_GLOBAL_RACE };
 
 void fail(Wave *w, const Instruction *in, int kind, int lane, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

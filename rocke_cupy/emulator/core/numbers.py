@@ -8,7 +8,9 @@ SELECTIONS = ("DWORD", "BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1
 UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
 
 # Flags of an instruction.
-CLAMP, MUL2, MUL4, DIV2, DPP, BOUND_CTRL, OFFEN, IDXEN, LDS, RETURN = (1 << k for k in range(10))
+CLAMP, MUL2, MUL4, DIV2, DPP, BOUND_CTRL, OFFEN, IDXEN, LDS, RETURN, SC0, SC1 = (
+    1 << k for k in range(12)
+)
 
 # How the operands of an instruction are read.
 PLAIN, SOPP, SOPK, SMEM, DS, BUFFER, GLOBAL, FLAT, SCRATCH = range(1, 10)
@@ -30,6 +32,7 @@ SCHEDULES = ("lockstep", "to_barrier", "random")
 FAULTS = (
     "other", "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds",
     "scratch_bounds", "trap", "alignment", "unwritten", "hazard",
+    "global_race",
 )  # fmt: skip
 """Why a launch stopped."""
 

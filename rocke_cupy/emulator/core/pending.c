@@ -9,6 +9,8 @@
    was issued later misses it. */
 #include <stdio.h>
 #include "lds.h"
+#include "order.h"
+#include "shadow.h"
 
 static const u32 SLOTS_OF[QUEUES] = {VM_SLOTS, LDS_SLOTS, SCALAR_SLOTS};
 /* The counters saturate; an operation that would pass the limit waits for the oldest one. */
@@ -46,7 +48,9 @@ static void release_registers(Wave *w, const Pending *p) {
 /* ---- effects ---- */
 
 /* Read the memory of LDS DMA now; it still lands in LDS at its wait. */
-static void keep_data(Pending *p) {
+static void keep_data(Wave *w, Pending *p) {
+    Touched touched;
+    if (p->watched) shadow_begin(w, p, &touched);
     for (int i = 0; i < LANES; i++) {
         u8 *kept = (u8 *)p->data + sizeof p->data / LANES * (u32)i;
         u32 valid = 4u * p->valid[i];
@@ -55,10 +59,15 @@ static void keep_data(Pending *p) {
         p->address[i] = (u64)(uintptr_t)kept;
     }
     p->kept = 1;
+    if (p->watched) shadow_end(w, p, &touched);
 }
 
 static void take_effect(Wave *w, Pending *p) {
+    Touched touched;
+    int watched = p->watched && !p->kept && p->effect;
+    if (watched) shadow_begin(w, p, &touched);
     if (p->effect) p->effect(w, p);
+    if (watched) shadow_end(w, p, &touched);
     p->applied = 1;
     w->group->stores_waiting -= p->stores;
 }
@@ -85,7 +94,7 @@ static void settle_earlier(Group *g, u64 order) {
             wave = &g->waves[k];
         }
         if (!first) return;
-        if (first->lds_kind == LDS_DMA) keep_data(first);
+        if (first->lds_kind == LDS_DMA) keep_data(wave, first);
         else take_effect(wave, first);
     }
 }
@@ -140,6 +149,8 @@ Pending *issue(Wave *w, const Instruction *in, int queue, int waits, EffectFn *e
     p->waits = (u8)waits;
     p->applied = p->stores = p->kept = 0;
     p->lds_kind = 0;
+    p->watched = 0;
+    p->watched_size = 0;
     p->order = queue == QUEUE_VM ? ++w->group->vector_issued : 0;
     p->epoch = (u16)w->group->epoch;
     p->exec = exec_of(w);
@@ -157,6 +168,7 @@ void issued(Wave *w, Pending *p) {
     }
     if (loads_registers(p)) tag_registers(w, p);
     if (p->lds_kind) lds_issued(w, p);
+    if (p->watched) order_issued(w, p);
     w->group->stores_waiting += p->stores;
     if (!w->group->machine->launch.lazy) take_effect(w, p);
 }

@@ -42,7 +42,7 @@ class HostCalls:
         self._memory = np.zeros(core.rocke_hostcall_bytes(packets), np.uint8)
         self.address = self._memory.ctypes.data
         core.rocke_hostcall_start(self.address, packets)
-        self.buffer = Buffer(self.address, self._memory.size, "host calls")
+        self.buffer = Buffer(self.address, self._memory.size, "host calls", of_host=True)
         self.serve = SERVE(self._serve)
         self.error: BaseException | None = None
         self.complaints: list[str] = []

@@ -99,7 +99,7 @@ def launch(
     with Machine(setup) as machine:
         machine.run(progress)
         machine.raise_fault(program, kernel, memory.table, host, rules)
-        report = machine.report(program, dispatch, started)
+        report = machine.report(program, dispatch, memory.table, started)
         if tables:
             report.timing = machine.timing(tables, dispatch.waves)
         return report

@@ -105,6 +105,7 @@ class Machine:
         if fault.other_pc >= 0:
             relation = {
                 "race": f"with wave {fault.other_wave}",
+                "global_race": "with",
                 "hang": "looping from",
                 "early": "loaded by",
                 "hazard": "behind",
@@ -129,7 +130,7 @@ class Machine:
             total += np.frombuffer(ctypes.string_at(address, size), np.uint64).reshape(shape)
         return total.astype(np.int64)
 
-    def _races(self, program: Program) -> list[Race]:
+    def _races(self, program: Program, table: BufferTable) -> list[Race]:
         found = []
         for number in range(self._setup.threads):
             count = ctypes.c_uint32()
@@ -141,13 +142,15 @@ class Machine:
                         program.describe(r.other_pc),
                         (r.wave, r.other_wave),
                         r.workgroup,
-                        r.address,
+                        table.place(r.address) if r.is_global else f"LDS address {r.address}",
                         r.count,
                     )
                 )
         return found
 
-    def report(self, program: Program, dispatch: Dispatch, started: float) -> Report:
+    def report(
+        self, program: Program, dispatch: Dispatch, table: BufferTable, started: float
+    ) -> Report:
         """Collect what all threads counted."""
         code = self._setup.n_code
         totals = np.zeros(4, np.int64)
@@ -166,7 +169,7 @@ class Machine:
             bank_extra=self._sum("rocke_bank_extra", (code,)),
             bank_ideal=self._sum("rocke_bank_ideal", (code,)),
             unwritten_reads=self._sum("rocke_uninitialised", (code,)),
-            races=self._races(program),
+            races=self._races(program, table),
             lds_bytes=(read, written),
             global_bytes=(global_read, global_written),
             seconds=time.perf_counter() - started,
@@ -181,6 +184,8 @@ def _what_happened(fault: Fault, program: Program, kernel: Kernel, table: Buffer
         return f"not modelled: {program.why_unknown(fault.pc)}"
     if kind == "bounds":
         return f"{text} {table.explain(fault.address)}"
+    if kind == "global_race":
+        return f"{text}, {table.place(fault.address)}"
     if kind == "scratch_bounds" and kernel.dynamic_stack:
         return f"{text}: the stack of a lane overflows (hipLimitStackSize)"
     return text

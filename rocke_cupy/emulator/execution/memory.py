@@ -20,6 +20,8 @@ class Buffer:
         For messages.
     writable : bool
         Whether stores are allowed.
+    of_host : bool
+        Whether the host and the kernel take turns there, so that races are not looked for.
     host : int, optional
         Where the bytes are in this process; at `address` unless given.
     device : int, optional
@@ -30,6 +32,7 @@ class Buffer:
     size: int
     name: str
     writable: bool = True
+    of_host: bool = False
     host: int | None = None
     device: int | None = None
 
@@ -78,6 +81,9 @@ class BufferTable:
             "buffer_host": self._distances(b.host for b in self.buffers),
             "buffer_device": self._distances(b.device for b in self.buffers),
             "buffer_writable": np.array([b.writable for b in self.buffers], np.uint8),
+            "buffer_watched": np.array(
+                [b.writable and not b.of_host for b in self.buffers], np.uint8
+            ),
         }
         for low, high in zip(self.buffers, self.buffers[1:], strict=False):
             if low.address + low.size > high.address:
@@ -94,6 +100,14 @@ class BufferTable:
         """The fields of the core's launch that this table fills; it has to stay alive."""
         addresses = {name: column.ctypes.data for name, column in self._columns.items()}
         return {**addresses, "n_buffers": len(self.buffers)}
+
+    def place(self, host: int) -> str:
+        """Say where an address of this process lies, for memory that a kernel has accessed."""
+        for b in self.buffers:
+            offset = host - (b.address if b.host is None else b.host)
+            if 0 <= offset < b.size:
+                return f"at offset {offset} of buffer {b.name}"
+        raise ValueError(f"{host:#x} is in no buffer")
 
     def explain(self, address: int) -> str:
         """Say where an address lies: in, before or past the nearest buffer, or a null pointer."""

@@ -18,7 +18,8 @@ class EmulationError(RuntimeError):
     ----------
     kind : str
         "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds", "scratch_bounds",
-        "trap", "alignment", "unwritten", "hazard" or "other".
+        "trap", "alignment", "unwritten", "hazard",
+        "global_race" or "other".
     instruction, other : int
         Indices of the instructions it is about, or -1.
     wave, lane, workgroup : int
@@ -50,7 +51,7 @@ class EmulationError(RuntimeError):
 
 @dataclass(frozen=True)
 class Race:
-    """Two LDS accesses that nothing orders.
+    """Two accesses to LDS or global memory that nothing orders.
 
     Attributes
     ----------
@@ -58,8 +59,8 @@ class Race:
         The instruction that raced, and the one it raced with, described.
     waves : tuple of int
         Their waves.
-    address : int
-        LDS byte address, in `workgroup`.
+    place : str
+        The LDS byte address, in `workgroup`, or the place in a buffer.
     count : int
         How often this pair raced.
     """
@@ -68,7 +69,7 @@ class Race:
     second: str
     waves: tuple[int, int]
     workgroup: int
-    address: int
+    place: str
     count: int
 
 
@@ -214,11 +215,11 @@ class Report:
                 for k in unwritten
             ]
         if self.races:
-            lines.append("LDS races")
+            lines.append("races")
             for race in self.races:
                 lines.append(
-                    f"  {race.count:>12,}  waves {race.waves[0]} and {race.waves[1]}, LDS address "
-                    f"{race.address}, workgroup {race.workgroup}\n"
+                    f"  {race.count:>12,}  waves {race.waves[0]} and {race.waves[1]}, "
+                    f"{race.place}, workgroup {race.workgroup}\n"
                     f"                {race.first}\n                {race.second}"
                 )
         return "\n".join(lines)

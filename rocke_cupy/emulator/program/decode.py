@@ -16,6 +16,8 @@ from rocke_cupy.emulator.core.numbers import (
     OFFEN,
     PLAIN,
     RETURN,
+    SC0,
+    SC1,
     SCRATCH,
     SMEM,
     SOPK,
@@ -97,6 +99,10 @@ def _sopk(decoded: Decoded, line: Line, operands: list[str], modifiers: list[str
     return decoded
 
 
+_REACH = {"sc0": SC0, "sc1": SC1}
+"""Flags of the cache bits that say how far an access reaches."""
+
+
 def _memory_modifiers(decoded: Decoded, modifiers: list[str], allowed: dict[str, int]) -> None:
     for modifier in modifiers:
         name, value = named(modifier)
@@ -104,7 +110,9 @@ def _memory_modifiers(decoded: Decoded, modifiers: list[str], allowed: dict[str,
             decoded.offset = int(value, 0)
         elif name in allowed:
             decoded.flags |= allowed[name]
-        elif name not in CACHE_POLICY:
+        elif name in CACHE_POLICY:
+            decoded.flags |= _REACH.get(name, 0)
+        else:
             raise UnknownInstruction(f"{decoded.op.name} with modifier {modifier}")
     if parse_form(decoded.op.form)[0] and parse_form(decoded.op.form)[1]:  # an atomic
         decoded.flags |= RETURN if {"sc0", "glc"} & set(modifiers) else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 CACHE_POLICY = frozenset({"sc0", "sc1", "nt", "glc", "slc", "dlc"})
-"""Modifiers of memory instructions that change nothing here: there are no caches."""
+"""Modifiers of memory instructions that say how caches are used."""
 
 _SUFFIXES = ("_e32", "_e64_dpp", "_e64", "_sdwa", "_dpp")
 

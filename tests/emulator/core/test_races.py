@@ -141,7 +141,7 @@ def test_collected_races_are_counted_by_pair():
     (race,) = report.races
     assert race.count == 64
     assert race.waves == (1, 0)
-    assert "LDS races" in str(report)
+    assert "races\n            64  waves 1 and 0, LDS address 0, workgroup 0" in str(report)
 
 
 def test_no_check_no_race():

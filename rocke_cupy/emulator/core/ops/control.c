@@ -3,6 +3,7 @@
 #include "../global.h"
 #include "../hostcall.h"
 #include "../machine_tables.h"
+#include "../order.h"
 
 void execute_nothing(Wave *w, const Instruction *in) { (void)w, (void)in; }
 
@@ -71,6 +72,16 @@ static void s_call_b64(Wave *w, const Instruction *in) {
 
 static void s_trap(Wave *w, const Instruction *in) {
     fail(w, in, FAULT_TRAP, -1, "the kernel trapped (abort, __builtin_trap or an unreachable place)");
+}
+
+/* The caches are not modelled, but whether code has seen to them: of the low bits of the encoding sc1, which means more
+   than the workgroup's. */
+enum { CACHE_SC1 = 1 << 15 };
+static void buffer_wbl2(Wave *w, const Instruction *in) {
+    if (w->order && in->imm & CACHE_SC1) order_write_back(w);
+}
+static void buffer_inv(Wave *w, const Instruction *in) {
+    if (w->order && in->imm & CACHE_SC1) order_invalidate(w);
 }
 
 enum { MSG_INTERRUPT = 1 };
@@ -209,8 +220,9 @@ const Op control_ops[] = {
     FLOW(s_memrealtime, "u64:", FORMAT_SMEM, UNIT_SMEM),
     NOTHING(s_nop), NOTHING(s_sleep), NOTHING(s_setprio), NOTHING(s_icache_inv), NOTHING(s_incperflevel),
     NOTHING(s_decperflevel), NOTHING(s_ttracedata), NOTHING(s_sethalt), NOTHING(s_dcache_inv), NOTHING(s_dcache_wb),
-    NOTHING(buffer_wbl2), NOTHING(buffer_inv), NOTHING(s_dcache_inv_vol), NOTHING(s_dcache_wb_vol),
-    NOTHING(s_wakeup), NOTHING(ds_nop),
+    FLOW(buffer_wbl2, ":", FORMAT_SOPP, UNIT_SALU),
+    FLOW(buffer_inv, ":", FORMAT_SOPP, UNIT_SALU),
+    NOTHING(s_dcache_inv_vol), NOTHING(s_dcache_wb_vol), NOTHING(s_wakeup), NOTHING(ds_nop),
     SCALAR_LOAD(s_load_dword, b32), SCALAR_LOAD(s_load_dwordx2, b64), SCALAR_LOAD(s_load_dwordx4, b128),
     SCALAR_LOAD(s_load_dwordx8, b256), SCALAR_LOAD(s_load_dwordx16, b512),
     SCALAR_BUFFER_LOAD(s_buffer_load_dword, b32), SCALAR_BUFFER_LOAD(s_buffer_load_dwordx2, b64),
