@@ -31,8 +31,7 @@ SCHEDULES = ("lockstep", "to_barrier", "random")
 
 FAULTS = (
     "other", "bounds", "race", "early", "barrier", "hang", "unknown", "lds_bounds",
-    "scratch_bounds", "trap", "alignment", "unwritten", "hazard",
-    "global_race",
+    "scratch_bounds", "trap", "alignment", "unwritten", "hazard", "global_race",
 )  # fmt: skip
 """Why a launch stopped."""
 

@@ -127,7 +127,8 @@ typedef struct Access {
     u32 pc, segment;
     int lane, byte_cells;
     u64 passed;          /* the last write that it may read */
-    u64 read, read_next; /* the last record of reads, and what became of it */
+    u64 read, read_next; /* the last record of reads, and what `read_bytes` made of it */
+    u32 read_bytes;
 } Access;
 
 static void collect(const Access *a, u64 record, int wave, u64 address) {
@@ -205,13 +206,13 @@ static void check_write(const Access *a, const Cell *c, u32 bytes, u64 address) 
     if (bytes_of(c->write) & bytes && segment_of(c->write) != a->segment) {
         const Segment *s = segment_at(a->w->group->machine, segment_of(c->write));
         if (reach && other && (same_workgroup(a, s) || (reach >= ON_DEVICE && other >= ON_DEVICE))) follow(a, c->write, s);
-        else if (!comes_before(a->w, a->p, segment_of(c->write), other >= ON_DEVICE, 0)) {
+        else if (!comes_before(a->w, a->p, segment_of(c->write), other >= ON_DEVICE, 0))
             keep_conflict(a, c->write, bytes & bytes_of(c->write), address);
-        }
     }
     if (reach != ATOMIC_CHANGE && bytes_of(c->read) & bytes && (segment_of(c->read) != a->segment || extra_of(c->read)) &&
         !readers_come_before(a, c->read))
-        report(a, c->read, address, "write over what is read by", NULL);
+        report(a, c->read, address, "write over what is read by",
+               extra_of(c->read) == READ_BY_WORKGROUPS ? "and in other workgroups, no release and acquire by atomics in between" : NULL);
 }
 
 /* ---- records ---- */
@@ -252,7 +253,11 @@ static inline void visit_cell(Access *a, Cell *c, u32 bytes, u64 address) {
         a->passed = c->write;
     }
     if (a->p->reach) return; /* it reads an atomic variable, which others may change */
-    if (c->read != a->read) a->read = c->read, a->read_next = read_also(a, c->read, bytes);
+    if (c->read != a->read || bytes != a->read_bytes) {
+        a->read_next = read_also(a, c->read, bytes);
+        a->read = c->read;
+        a->read_bytes = bytes;
+    }
     c->read = a->read_next;
 }
 

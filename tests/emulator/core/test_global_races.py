@@ -137,6 +137,10 @@ RACES = {
     "written over what others read": (
         "int x = data[5]; __syncthreads(); if (!t && b == 3) data[5] = x + 1; out[b * n + t] = x;",
         "is read by"),
+    "written over what all read": (
+        "int x = data[5]; __syncthreads(); if (t == 7) data[5] = b + x + 1;",
+        "workgroup",
+    ),
     "neighbouring bytes, one of them shared": (
         "char* bytes = (char*)out; if (t < 4 && t != b) bytes[t] = b + 1;", "workgroup"),
     "the last block without a release": (
@@ -279,6 +283,11 @@ class TestCacheBits:
             ("buffer_load_dword v4, v0, s[4:7], 0 offen", WAIT), "no release and acquire"),
         "by LDS DMA": (
             (WRITE, WAIT), ("global_load_lds_dword v0, s[4:5]", WAIT), "no release and acquire"),
+        "what is read amid a dword": (
+            ("global_load_dwordx2 v[10:11], v2, s[4:5] offset:2", WAIT),
+            ("global_store_short v2, v1, s[4:5] offset:4", WAIT),
+            "is read by",
+        ),
         "by flat instructions": (
             ("flat_store_dword v[8:9], v1", WAIT), ("flat_load_dword v4, v[8:9]", WAIT),
             "no release and acquire"),
