@@ -1,6 +1,5 @@
 /* Every global access lies inside one buffer of the launch, or the launch ends with a sentence about it. */
 #include "global.h"
-#include "lds.h"
 #include "shadow.h"
 
 static int find_buffer(const Launch *l, u64 address, u64 *found) {
@@ -83,7 +82,7 @@ int scratch_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
     return 1;
 }
 
-static int lds_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write) {
+static int lds_to_host(Wave *w, Pending *p, u64 lanes, u32 size) {
     u32 limit = w->group->lds_size;
     for (int i = 0; i < LANES; i++) {
         if (!(lanes >> i & 1)) continue;
@@ -93,7 +92,7 @@ static int lds_to_host(Wave *w, Pending *p, u64 lanes, u32 size, int write) {
                  "flat LDS access of %u bytes at address %u is outside the %u bytes of the workgroup", size, offset, limit);
             return 0;
         }
-        if (write) lds_written_by_flat(w->group, offset, size);
+        p->lds[i] = offset;
         if (w->group->timing) p->device[i] = p->address[i];
         p->address[i] = offset + (u64)(uintptr_t)w->group->lds;
     }
@@ -109,6 +108,6 @@ int flat_to_host(Wave *w, Pending *p, u32 size, int write, u64 *in_lds) {
         if (scratch >> i & 1) p->address[i] &= 0xffffffff;
     }
     *in_lds = lds;
-    return global_to_host(w, p, p->exec & ~lds & ~scratch, size, write) && lds_to_host(w, p, lds, size, write) &&
+    return global_to_host(w, p, p->exec & ~lds & ~scratch, size, write) && lds_to_host(w, p, lds, size) &&
            scratch_to_host(w, p, scratch, size);
 }

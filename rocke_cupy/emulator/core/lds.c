@@ -3,6 +3,7 @@
    is enough to compare each new access with the last write and the last reads of its dwords, and to look once
    more when an access completes in a later epoch than it was issued in. */
 #include "lds.h"
+#include "order.h"
 
 int lds_in_bounds(Wave *w, const Instruction *in, u64 exec, const u32 *address, u32 size) {
     u32 limit = w->group->lds_size, outside = limit < size;
@@ -106,7 +107,7 @@ static int byte_of_lane(const Pending *p, u32 part, int lane, u32 address, u8 *v
 static int byte_of_write(const Pending *p, u32 address, u8 *value) {
     int found = 0;
     for (u32 part = 0; part < p->lds_parts; part++)
-        for (u64 left = p->exec; left; left &= left - 1)
+        for (u64 left = p->lds_lanes; left; left &= left - 1)
             found |= byte_of_lane(p, part, __builtin_ctzll(left), address, value);
     return found;
 }
@@ -117,7 +118,7 @@ static void check_lanes(const Visit *v, u32 address) {
     int first = -1;
     u8 value = 0, other;
     for (u32 part = 0; part < p->lds_parts; part++)
-        for (u64 left = p->exec; left; left &= left - 1) {
+        for (u64 left = p->lds_lanes; left; left &= left - 1) {
             int lane = __builtin_ctzll(left);
             if (!byte_of_lane(p, part, lane, address, first < 0 ? &value : &other)) continue;
             if (first < 0) first = lane;
@@ -151,8 +152,9 @@ static u8 byte_of_wave(const Wave *w, u32 address) {
 }
 
 /* Compilers that hold a value in several waves let each of them write it: the order of such writes is no matter. */
-static int same_value(const Visit *v, int other, u32 bytes, u32 address) {
-    if (v->kind != LDS_WRITE || epoch_of(v->w->group->shadow[address >> 2].write) == IN_FLIGHT) return 0;
+static int same_value(const Visit *v, const Shadow *s, u32 bytes, u32 address) {
+    int other = (int)wave_of(s->write);
+    if (v->kind != LDS_WRITE || epoch_of(s->write) == IN_FLIGHT) return 0;
     for (u32 k = 0; k < 4; k++) {
         u32 at = (address & ~3u) + k;
         u8 value = 0;
@@ -170,7 +172,7 @@ static void check_write(const Visit *v, const Shadow *s, u32 bytes, u32 address,
     int other = (int)wave_of(s->write);
     int both_atomic = v->kind & LDS_ATOMIC && by_atomics(s->write); /* LDS itself puts them in some order */
     if (shared && !both_atomic && epoch_of(s->write) >= since) {
-        if (other != (int)v->wave && !(issued && same_value(v, other, shared, address)))
+        if (other != (int)v->wave && !(issued && same_value(v, s, shared, address)))
             report_race(v->w, v->p->in, pc_of(s->write), other, address, "write over a write of another wave");
         if (other == (int)v->wave && epoch_of(s->write) == IN_FLIGHT && !(v->kind & LDS_DMA))
             report_race(v->w, v->p->in, pc_of(s->write), other, address,
@@ -199,7 +201,14 @@ static __attribute__((noinline)) void check_written(const Visit *v, u32 address)
         fail(v->w, v->p->in, FAULT_UNWRITTEN, -1, "read of LDS that nothing has written, at LDS address %u", address);
 }
 
+/* An atomic after another wave's: in global memory, too, what that one did comes before (order.h). */
+static void follow(const Visit *v, const Shadow *s) {
+    const Wave *other = &v->w->group->waves[wave_of(s->write)];
+    if (by_atomics(s->write) && other->order) v->w->order->known_waves[other->index] = other->order->last;
+}
+
 static inline void visit_issued(const Visit *v, Shadow *s, u32 bytes, u32 address) {
+    if (v->kind & LDS_ATOMIC) follow(v, s);
     if (v->kind & LDS_READ && bytes & ~ever_written(s->write)) check_written(v, address);
     if (v->kind & LDS_READ && !(v->kind & LDS_ATOMIC)) { /* an atomic's read cannot be told from its write */
         if (epoch_of(s->write) >= v->epoch) check_read(v, s->write, bytes, address, v->epoch);
@@ -229,19 +238,56 @@ static inline void visit_completed(const Visit *v, Shadow *s, u32 bytes, u32 add
     }
 }
 
+/* ---- parts of a dword ---- */
+
+static inline int is_split(const Shadow *s) { return s->write >> 61 & 1; }
+
+/* Whether the record of a dword cannot say what this access adds to it. */
+static int tells_apart(const Visit *v, const Shadow *s, u32 bytes) {
+    int writes = v->kind & (LDS_WRITE | LDS_DMA), merges = wave_of(s->write) == v->wave && epoch_of(s->write) == v->epoch;
+    if (writes && !merges && epoch_of(s->write) >= v->epoch && bytes_of(s->write) & ~bytes) return 1;
+    return v->kind & LDS_READ && epoch_of(s->read) >= v->epoch && waves_of(s->read) != 1u << v->wave &&
+           bytes_of(s->read) != bytes;
+}
+
+static u64 of_byte(u64 record, u32 byte) {
+    return bytes_of(record) >> byte & 1 ? (record & ~(15ull << 28)) | 1ull << (28 + byte) : 0;
+}
+
+static void split(Shadow *s, Shadow bytes[4]) {
+    u64 ever = (u64)ever_written(s->write) << 57;
+    for (u32 k = 0; k < 4; k++) bytes[k] = (Shadow){of_byte(s->write, k) | ever, of_byte(s->read, k)};
+    s->write |= 1ull << 61;
+}
+
+/* Not in line: most kernels access whole dwords only. */
+static __attribute__((noinline)) void visit_parts(const Visit *v, u32 bytes, u32 address, int completed) {
+    Group *g = v->w->group;
+    Shadow *s = &g->shadow[address >> 2], *each = &g->shadow_bytes[address & ~3u];
+    if (!is_split(s) && !completed && tells_apart(v, s, bytes)) split(s, each);
+    for (u32 k = 0; k < 4; k++) {
+        u32 part = is_split(s) ? bytes & 1u << k : bytes, at = is_split(s) ? (address & ~3u) + k : address;
+        if (part && completed) visit_completed(v, is_split(s) ? &each[k] : s, part, at);
+        if (part && !completed) visit_issued(v, is_split(s) ? &each[k] : s, part, at);
+        if (!is_split(s)) return;
+    }
+}
+
 /* Visit every dword of an operation; `completed` is a constant at each call. */
 static inline __attribute__((always_inline)) void visit_words(Wave *w, Pending *p, int completed) {
     Shadow *shadow = w->group->shadow;
     Stamp *stamps = w->group->stamps;
     const Visit v = {w, p, (u32)position(w, p->in), w->index, p->epoch, p->lds_kind, (u64)p->sequence << 32 | w->index << 4};
     for (u32 part = 0; part < p->lds_parts; part++)
-        for (u64 left = p->exec; left; left &= left - 1) {
+        for (u64 left = p->lds_lanes; left; left &= left - 1) {
             u32 start = p->lds[__builtin_ctzll(left)] + part * p->lds_step, end = start + p->lds_size;
             int whole = !((start | end) & 3);
             for (u32 a = start; a < end; a = (a & ~3u) + 4) {
                 u32 stop = (a & ~3u) + 4 < end ? (a & ~3u) + 4 : end;
                 u32 bytes = whole ? 15 : ((1u << (stop - a)) - 1) << (a & 3);
-                if (completed) visit_completed(&v, &shadow[a >> 2], bytes, a);
+                if (bytes != 15) w->group->parts = 1;
+                if (w->group->parts) visit_parts(&v, bytes, a, completed);
+                else if (completed) visit_completed(&v, &shadow[a >> 2], bytes, a);
                 else visit_issued(&v, &shadow[a >> 2], bytes, a);
                 if (!completed && v.kind == LDS_WRITE) stamp_write(&v, &stamps[a >> 2], bytes, a);
             }
@@ -251,9 +297,9 @@ static inline __attribute__((always_inline)) void visit_words(Wave *w, Pending *
 /* Whether two operations touch a common byte. */
 static int overlap(const Pending *a, const Pending *b) {
     for (u32 part = 0; part < b->lds_parts; part++)
-        for (u64 left = b->exec; left; left &= left - 1) {
+        for (u64 left = b->lds_lanes; left; left &= left - 1) {
             u32 start = b->lds[__builtin_ctzll(left)] + part * b->lds_step;
-            for (u64 others = a->exec; others; others &= others - 1) {
+            for (u64 others = a->lds_lanes; others; others &= others - 1) {
                 u32 other = a->lds[__builtin_ctzll(others)];
                 if (start < other + a->lds_size && other < start + b->lds_size) return 1;
             }
@@ -277,17 +323,13 @@ static int requested_again(const Wave *w, const Pending *dma) {
     const Queue *q = &w->queue[QUEUE_VM];
     for (u32 k = 0; k < q->count; k++) {
         const Pending *p = &w->slots[QUEUE_VM][(q->first + k) % VM_SLOTS];
-        if (p != dma && p->in == dma->in && p->lds_kind == LDS_DMA && p->lds[0] == dma->lds[0] && p->exec == dma->exec) return 1;
+        if (p != dma && p->in == dma->in && p->lds_kind == LDS_DMA && p->lds[0] == dma->lds[0] && p->lds_lanes == dma->lds_lanes) return 1;
     }
     return 0;
 }
 
-void lds_written_by_flat(Group *g, u32 address, u32 size) {
-    for (u32 a = address; a < address + size; a++) g->shadow[a >> 2].write |= 1ull << (57 + (a & 3));
-}
-
 void lds_issued(Wave *w, Pending *p) {
-    u64 bytes = (u64)__builtin_popcountll(p->exec) * p->lds_size * p->lds_parts;
+    u64 bytes = (u64)__builtin_popcountll(p->lds_lanes) * p->lds_size * p->lds_parts;
     if (p->lds_kind & LDS_READ) w->group->lds_read += bytes;
     if (p->lds_kind & (LDS_WRITE | LDS_DMA)) w->group->lds_written += bytes;
     if (!w->group->machine->launch.races) return;
@@ -305,6 +347,11 @@ void lds_forget_epochs(Group *g) {
     u64 epoch = 0xffffull << 32;
     for (u32 k = 0; k < (g->lds_size + 3) / 4; k++) {
         Shadow *s = &g->shadow[k];
+        if (epoch_of(s->write) != IN_FLIGHT) s->write &= ~epoch;
+        s->read &= ~epoch;
+    }
+    for (u32 k = 0; k < g->lds_size; k++) {
+        Shadow *s = &g->shadow_bytes[k];
         if (epoch_of(s->write) != IN_FLIGHT) s->write &= ~epoch;
         s->read &= ~epoch;
     }

@@ -190,6 +190,7 @@ static int start_group(Group *g) {
     g->epoch = 1;
     g->current = 0;
     g->left = 0;
+    g->parts = 0;
     g->barriers = g->stores_through = g->writes_back = 0;
     memset(g->written_back, 0, sizeof g->written_back);
     g->seen = g->acquired = NULL;
@@ -377,6 +378,7 @@ static void free_group(Group *g) {
     free(g->waves);
     free(g->lds);
     free(g->shadow);
+    free(g->shadow_bytes);
     free(g->stamps);
     free(g->counts);
     free(g->bank_extra);
@@ -410,13 +412,14 @@ static int make_group(Machine *m, Group *g) {
     memset(g->waves, 0, g->n_waves * sizeof *g->waves);
     g->lds = malloc(l->lds_size + 64);
     g->shadow = calloc(l->lds_size / 4 + 1, sizeof *g->shadow);
+    g->shadow_bytes = calloc(l->lds_size + 4, sizeof *g->shadow_bytes);
     g->stamps = calloc(l->lds_size / 4 + 1, sizeof *g->stamps);
     g->counts = calloc(g->n_waves * l->n_code, sizeof *g->counts);
     g->bank_extra = calloc(l->n_code, sizeof *g->bank_extra);
     g->bank_ideal = calloc(l->n_code, sizeof *g->bank_ideal);
     g->uninitialised = calloc(l->n_code, sizeof *g->uninitialised);
     g->banks = calloc(l->n_code, sizeof *g->banks);
-    int fine = g->lds && g->shadow && g->stamps && g->counts && g->bank_extra && g->bank_ideal && g->uninitialised && g->banks;
+    int fine = g->lds && g->shadow && g->shadow_bytes && g->stamps && g->counts && g->bank_extra && g->bank_ideal && g->uninitialised && g->banks;
     if (l->timing_model) {
         g->timing = timing_create(l);
         fine = fine && g->timing;

@@ -123,7 +123,7 @@ struct Pending {
     u8 watched_size, changes, reach; /* how it accesses the launch's memory: see shadow.h and order.h */
     u8 valid[LANES]; /* registers of each lane that lie inside the buffer resource */
     u32 lds_step;   /* bytes between the parts of a two-address LDS operation; of one lane in memory */
-    u64 exec;
+    u64 exec, lds_lanes; /* of FLAT operations without, and only, the lanes in LDS */
     u64 order;      /* of vector memory operations of the workgroup; 0 for others */
     u64 watched, first_outstanding; /* lanes whose accesses are checked; the wave's first operation without a wait then */
     u32 segment;
@@ -205,7 +205,8 @@ struct Group {
     u32 stores_waiting; /* of those, stores and atomics without effect so far */
     u8 *lds;
     u32 lds_size;
-    Shadow *shadow;
+    Shadow *shadow, *shadow_bytes; /* of dwords, and of the bytes of those that are split */
+    u32 parts;                     /* whether parts of dwords were accessed */
     Stamp *stamps;
     u32 current, left; /* the schedule: wave at turn, instructions left of its turn */
     u64 random;
@@ -296,7 +297,6 @@ static inline i32 position(const Wave *w, const Instruction *in) { return (i32)(
 
 /* pending.c */
 Pending *issue(Wave *w, const Instruction *in, int queue, int waits, EffectFn *effect);
-void apply_in_lds(Wave *w, Pending *flat, u64 lanes);
 void issued(Wave *w, Pending *p);
 void wait_counters(Wave *w, u32 vmcnt, u32 lgkmcnt);
 int registers_ready(Wave *w, const Instruction *in);

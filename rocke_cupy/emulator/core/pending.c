@@ -107,11 +107,11 @@ static void apply(Wave *w, Pending *p) {
 
 /* Lanes of a FLAT operation in LDS take effect at once, behind the LDS operations issued before; their counter is
    lgkmcnt, that of the lanes in memory vmcnt, and a record has one effect for all its lanes. */
-void apply_in_lds(Wave *w, Pending *flat, u64 lanes) {
+static void apply_in_lds(Wave *w, Pending *flat) {
     const Queue *q = &w->queue[QUEUE_LDS];
-    u64 memory = flat->exec & ~lanes;
+    u64 memory = flat->exec & ~flat->lds_lanes;
     for (u32 k = 0; k < q->count; k++) apply(w, &w->slots[QUEUE_LDS][(q->first + k) % LDS_SLOTS]);
-    flat->exec = lanes;
+    flat->exec = flat->lds_lanes;
     flat->effect(w, flat);
     flat->exec = memory;
 }
@@ -153,7 +153,7 @@ Pending *issue(Wave *w, const Instruction *in, int queue, int waits, EffectFn *e
     p->watched_size = 0;
     p->order = queue == QUEUE_VM ? ++w->group->vector_issued : 0;
     p->epoch = (u16)w->group->epoch;
-    p->exec = exec_of(w);
+    p->exec = p->lds_lanes = exec_of(w);
     w->sequence += 4;
     if (w->sequence == 0) w->sequence = 4;
     p->sequence = w->sequence | (u32)queue;
@@ -168,6 +168,7 @@ void issued(Wave *w, Pending *p) {
     }
     if (loads_registers(p)) tag_registers(w, p);
     if (p->lds_kind) lds_issued(w, p);
+    if (p->lds_kind && p->lds_kind != LDS_DMA && p->order) apply_in_lds(w, p);
     if (p->watched) order_issued(w, p);
     w->group->stores_waiting += p->stores;
     if (!w->group->machine->launch.lazy) take_effect(w, p);
@@ -176,7 +177,14 @@ void issued(Wave *w, Pending *p) {
 void wait_counters(Wave *w, u32 vmcnt, u32 lgkmcnt) {
     if (lgkmcnt == 0) {
         Queue *q = &w->queue[QUEUE_VM];
-        for (u32 k = 0; k < q->count; k++) w->slots[QUEUE_VM][(q->first + k) % VM_SLOTS].waits &= (u8)~2;
+        for (u32 k = 0; k < q->count; k++) {
+            Pending *p = &w->slots[QUEUE_VM][(q->first + k) % VM_SLOTS];
+            if (p->waits & 2 && p->lds_kind) { /* the lanes of a FLAT operation in LDS are done */
+                lds_completed(w, p);
+                p->lds_kind = 0;
+            }
+            p->waits &= (u8)~2;
+        }
     }
     while (w->queue[QUEUE_VM].count > vmcnt) pop(w, QUEUE_VM);
     while (w->queue[QUEUE_LDS].count > lgkmcnt) pop(w, QUEUE_LDS);

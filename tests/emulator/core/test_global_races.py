@@ -120,6 +120,12 @@ CLEAN = {
         while (!__hip_atomic_load(&flag[b], __ATOMIC_ACQUIRE, WORKGROUP)) {}
         data[4000 + b] = out[b];
       }""",
+    "waves by an atomic in LDS": """
+      __shared__ int ready;
+      if (t == 0) ready = 0;
+      __syncthreads();
+      if (t == 0) { out[b] = 3; atomicAdd(&ready, 1); }
+      if (t == 64) { while (!atomicMax(&ready, -1 - b)) {} data[4000 + b] = out[b]; }""",
 }  # fmt: skip
 
 # The body, and words of the message.

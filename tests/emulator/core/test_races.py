@@ -37,13 +37,16 @@ again:
   s_cbranch_scc1 again
 """
 TWO_HALVES = "ds_write_b16 v1, v0\nds_write_b16 v1, v0 offset:2\n"
-FLAT_WRITE = """
+READ_LOW, READ_HIGH = "ds_read_u16 v3, v1\n", "ds_read_u16 v3, v1 offset:2\n"
+WRITE_LOW, WRITE_HIGH = "ds_write_b16 v1, v0\n", "ds_write_b16 v1, v0 offset:2\n"
+FLAT = """
   s_mov_b64 s[10:11], src_shared_base
   v_mov_b32_e32 v4, v1
   v_mov_b32_e32 v5, s11
-  flat_store_dword v[4:5], v0
-  s_waitcnt vmcnt(0) lgkmcnt(0)
 """
+FLAT_STORE, FLAT_LOAD = "flat_store_dword v[4:5], v0\n", "flat_load_dword v3, v[4:5]\n"
+FLAT_ADD = "flat_atomic_add v[4:5], v0\n"
+FLAT_WRITE = f"{FLAT}{FLAT_STORE}s_waitcnt vmcnt(0) lgkmcnt(0)\n"
 EQUAL = "v_mov_b32_e32 v0, 0x00050009\nv_mov_b32_e32 v3, 5\n"  # instead of the thread's number
 
 
@@ -70,6 +73,31 @@ CLEAN = {
     ),
     "halves of one dword": ("ds_write_b16 v1, v0\n", "ds_write_b16 v1, v0 offset:2\n"),
     "read and write of other halves": ("ds_write_b16 v1, v0\n", "ds_read_u16 v3, v1 offset:2\n"),
+    "reads of other halves, then a write": (READ_LOW + WAIT + WRITE_LOW, READ_HIGH),
+    "other bytes of one dword, each written and read": (
+        "ds_write_b8 v1, v0 offset:1\nds_read_u8 v3, v1 offset:1\n",
+        "ds_write_b8 v1, v0 offset:2\nds_read_u8 v3, v1 offset:2\nds_write_b8 v1, v0\n",
+    ),
+    "flat writes and reads of other dwords": (
+        FLAT + FLAT_STORE,
+        FLAT + FLAT_STORE.replace("v0", "v0 offset:256"),
+    ),
+    "flat, then a barrier, then flat": (
+        FLAT + FLAT_STORE + WAIT + BARRIER,
+        FLAT + BARRIER + FLAT_LOAD,
+    ),
+    "flat, with a wait for LDS only": (
+        FLAT + FLAT_STORE + "s_waitcnt lgkmcnt(0)\n" + BARRIER,
+        FLAT + BARRIER + READ,
+    ),
+    "flat atomics": (FLAT + FLAT_ADD, FLAT + FLAT_ADD),
+    "a flat atomic and one of LDS": (FLAT + FLAT_ADD, ATOMIC),
+    "flat writes of the same values": (EQUAL + FLAT + FLAT_STORE, EQUAL + FLAT + FLAT_STORE),
+    "a flat write of the same values": (EQUAL + FLAT + FLAT_STORE, EQUAL + WRITE),
+    "the same halves, flat": (
+        EQUAL + FLAT + "flat_store_short_d16_hi v[4:5], v0\n",
+        EQUAL + "ds_write_b16 v1, v3\n",
+    ),
     "other dwords": (WRITE, "ds_write_b32 v1, v0 offset:256\n"),
     "a barrier between two writes": (WRITE + WAIT + BARRIER, BARRIER + WRITE),
     "the same values, written twice": (EQUAL + WRITE, EQUAL + WRITE),
@@ -89,6 +117,42 @@ RACES = {
     "DMA over what is being read": (READ + BARRIER, BARRIER + DMA),
     "DMA and write": (DMA, WRITE),
     "same half of one dword": ("ds_write_b16 v1, v0\n", "ds_read_u16 v3, v1\n"),
+    "a half that another wave wrote, beside its own": (
+        WRITE_LOW,
+        WRITE_HIGH + READ_LOW,
+    ),
+    "a half that another wave wrote over, beside its own": (
+        WRITE_LOW,
+        WRITE_HIGH + WRITE_LOW,
+    ),
+    "a byte that another wave reads, beside its own": (
+        "ds_read_u8 v3, v1\n",
+        "ds_read_u8 v3, v1 offset:3\n" + WAIT + "ds_write_b8 v1, v0\n",
+    ),
+    "DMA and a half": (DMA, "ds_write_b16 v1, v0 offset:2\n"),
+    "own DMA in flight beside a byte": ("ds_write_b8 v1, v0\n" + WAIT + DMA + READ_HIGH, ""),
+    "flat write and read": (FLAT + FLAT_STORE, FLAT + FLAT_LOAD),
+    "flat write and LDS read": (FLAT + FLAT_STORE, READ),
+    "LDS write and flat read": (WRITE, FLAT + FLAT_LOAD),
+    "flat write and write": (FLAT + FLAT_STORE, FLAT + FLAT_STORE),
+    "flat write over DMA": (DMA, FLAT + FLAT_STORE),
+    "a flat atomic and a read": (FLAT + FLAT_ADD, READ),
+    "a flat read not waited for at the barrier": (
+        FLAT + FLAT_LOAD + BARRIER,
+        FLAT + BARRIER + WRITE,
+    ),
+    "a flat write not waited for at the barrier": (
+        FLAT + FLAT_STORE + BARRIER,
+        FLAT + BARRIER + READ,
+    ),
+    "flat, with a wait for memory only": (
+        FLAT + FLAT_STORE + "s_waitcnt vmcnt(0)\n" + BARRIER,
+        FLAT + BARRIER + READ,
+    ),
+    "flat halves that differ": (
+        EQUAL + FLAT + "flat_store_short v[4:5], v0\n",
+        EQUAL + "ds_write_b16 v1, v3\n",
+    ),
     "part of a wide write": ("ds_write_b64 v1, v[0:1]\n", "ds_read_b32 v3, v1 offset:4\n"),
     "an atomic and a read": (ATOMIC, READ),
     "an atomic and a write": (ATOMIC, WRITE),

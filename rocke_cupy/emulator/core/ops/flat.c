@@ -36,14 +36,20 @@ static void access_memory(Wave *w, const Instruction *in, int space, u32 size, i
                : space == SPACE_FLAT ? flat_to_host(w, p, size, write, &in_lds)
                                      : scratch_to_host(w, p, p->exec, size);
     if (aligned && fine) {
-        u64 bytes = (u64)__builtin_popcountll(p->exec) * size;
+        u64 bytes = (u64)__builtin_popcountll(p->exec & ~in_lds) * size;
         if (write) w->group->global_written += bytes;
         else w->group->global_read += bytes;
         memset(p->valid, 0xff, sizeof p->valid);
         if (in->src[0].kind == OPERAND_VGPR) capture(w, p, &in->src[0]);
         p->lds_step = size;
         p->stores = write && space != SPACE_SCRATCH;
-        if (in_lds) apply_in_lds(w, p, in_lds);
+        if (in_lds) {
+            p->lds_lanes = in_lds;
+            p->lds_kind = kind == LOADS ? LDS_READ : kind == STORES ? LDS_WRITE : LDS_READ | LDS_WRITE | LDS_ATOMIC;
+            p->lds_size = (u8)size;
+            p->lds_parts = 1;
+            p->shift = effect == store_high ? 16 : 0;
+        }
     }
     issued(w, p);
 }
