@@ -51,7 +51,8 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
     // Rows that belong to no sequence may be more than those of the blocks that there are.
     const bool spare = V::varlen && item.batch == a.shape.batch.value - 1;
     const int step = spare ? a.shape.query_blocks.value * Tiling<V>::rows : rows.count();
-    clear_rows<V, Softmax>(a, sequence, item, rows, wave_row, step, wave, lane);
+    // The lane is counted anew: the compilers put this behind the loop, and would keep it till then.
+    clear_rows<V, Softmax>(a, sequence, item, rows, wave_row, step, wave, lane_id());
     return;
   }
   const int kv_head = V::pack_gqa ? item.head : item.head / a.shape.group;
