@@ -84,7 +84,8 @@ class AttentionDenseSpec:
         With `persistent`, every other row of work goes through the query blocks backwards.
     persist_decode : {"auto", "qb_major", "hkv_major"}
     lazy_rescale : bool
-        The accumulator is rescaled only when the running maximum grows by more than 2**8.
+        The accumulator is rescaled only when weights have grown by about 2**8, and not whenever
+        there is a larger score; docs/numerics.md has the exact rule.
     causal_alignment : {"top_left", "bottom_right"}
         Where the diagonal of `causal` and of the windows lies when the lengths differ:
         query i is at key i, or at key i + seqlen_kv - seqlen_q.
@@ -109,6 +110,14 @@ class AttentionDenseSpec:
     streaming : bool
         The kernel that takes a tile in two halves, one after the other. It is slower and leaves
         registers for more; head sizes past 128 have no other.
+    scaled_query : bool
+        The queries hold ``softmax_scale * log2(e)`` already, so that the kernel multiplies no
+        score; its argument ``scale`` is then ln(2).
+    packed_softmax : bool
+        Products and sums of the softmax are packed instructions, two results each, which run
+        beside no matrix instruction; else as many are single ones as the timing model likes.
+    raised_priority : bool
+        Waves raise their priority while they multiply P and V.
 
     Raises
     ------
@@ -156,6 +165,9 @@ class AttentionDenseSpec:
     wide_kv: bool = False
     streaming: bool = False
     block_m: int = BLOCK_M
+    scaled_query: bool = False
+    packed_softmax: bool = False
+    raised_priority: bool = False
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -261,6 +273,11 @@ class AttentionDenseSpec:
                 f"head_size={self.head_size}: two workgroups of four waves have {LDS_BYTES:,} "
                 f"bytes of LDS together, one needs {self.lds_bytes:,}"
             )
+        for name in ("scaled_query", "packed_softmax", "raised_priority"):
+            if self.streams and getattr(self, name):
+                raise ValueError(
+                    f"{name}=True must be False when streaming: that kernel has no other loop"
+                )
         if self.block_n not in (64, 128):
             raise ValueError(f"block_n={self.block_n} must be 64 or 128: no other kernel is built")
 
@@ -413,6 +430,9 @@ class AttentionDenseSpec:
             "wide" if self.wide_kv else "",
             "stream" if self.streaming else "",
             f"bm{self.block_m}" if self.block_m != BLOCK_M else "",
+            "scaledq" if self.scaled_query else "",
+            "packed" if self.packed_softmax else "",
+            "prio" if self.raised_priority else "",
         ]
 
     def replace(self, **changes: object) -> AttentionDenseSpec:

@@ -6,6 +6,7 @@
 #include "isa/mfma.h"
 #include "isa/wait.h"
 #include "parts/forward.h"
+#include "parts/spread_softmax.h"
 
 namespace rocke {
 
@@ -13,7 +14,7 @@ template <class V>
 struct RowBlock {
   using T = Tiling<V>;
   using Kv = KvPipeline<V>;
-  using Softmax = OnlineSoftmax<V, OperandAnchor, T::key_tiles>;
+  using Softmax = SpreadSoftmax<V>;
   static_assert(!V::streaming && V::head_dim <= 128, "more columns do not fit the registers");
 
   Kv kv;
@@ -24,72 +25,49 @@ struct RowBlock {
   f32x16 scores[2][T::key_tiles];  // of this tile and the previous one
   f32x16 o[T::d_tiles];
 
-  // The softmax of a tile is spread over two clusters of MFMAs: the first half beside P V of the tile before, the second beside
-  // Q K of the tile after. Share i of a cluster's n MFMAs is the i-th of n equal parts of a block's 16 scores, and of the 16
-  // pairs of both blocks.
-  template <int i, int n>
-  struct Share {
-    static constexpr int first = 16 * i / n, end = 16 * (i + 1) / n, block = first / 8;
-    static constexpr int first_pair = first - 8 * block, end_pair = end - 8 * block;
-    static_assert(n % 2 == 0, "no share spans two blocks");
-  };
-  // The order is fixed instruction by instruction, with fences: 24 cycles of exp and conversions run beside each MFMA, packed
-  // fp32 beside none. It stands right before the next MFMA or after the last one; where the scheduler puts it, the exp that
-  // follow wait with it until the matrix pipe is free.
+  // The softmax of a tile is spread over two clusters of MFMAs: that of its first 32 keys beside P V of the tile before, that of
+  // the others beside Q K of the tile after. Its order is fixed instruction by instruction (parts/slots.h).
 
   // S(t) = K(t) Q^T - anchor, and the second half of the softmax of tile t - 1.
   template <int parity, bool with_softmax>
   __device__ __forceinline__ void multiply_qk() {
     constexpr int mfmas = T::key_tiles * T::qk_steps;
     static_for<0, mfmas>([&](auto i) {
-      using S = Share<i, mfmas>;
       constexpr int n = i / T::qk_steps, k = i % T::qk_steps;
+      if constexpr (with_softmax) softmax.template steps_before<1, mfmas, i>(scores[1 - parity][1]);
       scores[parity][n] = mfma_32x32x16(kv.fragment[i], q[k], k == 0 ? start_of_scores(softmax.anchor) : scores[parity][n]);
-      if constexpr (with_softmax) {
-        softmax.template exponentiate<S::first, S::end>(scores[1 - parity][1]);
-        softmax.template pack<S::block, S::first_pair, S::end_pair>(scores[1 - parity][S::block]);
-        schedule_fence();
-      }
+      if constexpr (with_softmax) schedule_fence();
     });
-    if constexpr (with_softmax) add_up<1 - parity>();
+    if constexpr (with_softmax) {
+      softmax.template steps_before<1, mfmas, mfmas>(scores[1 - parity][1]);
+      softmax.settle();
+    }
   }
   // O += P(t-1) V(t-1), and the first half of the softmax of tile t.
   template <int parity, bool with_softmax>
   __device__ __forceinline__ void multiply_pv() {
     constexpr int mfmas = T::pv_steps * T::d_tiles;
     static_for<0, mfmas>([&](auto i) {
-      using S = Share<i, mfmas>;
       constexpr int kk = i / T::d_tiles, d = i % T::d_tiles;
-      if constexpr (with_softmax) {
-        softmax.template scale<S::first_pair, S::end_pair>(scores[parity][S::block]);
-        schedule_fence();
-      }
+      if constexpr (with_softmax) softmax.template steps_before<0, mfmas, i>(scores[parity][0]);
       o[d] = mfma_32x32x16(kv.fragment[i], softmax.p[kk], o[d]);
-      if constexpr (with_softmax) {
-        softmax.template exponentiate<S::first, S::end>(scores[parity][0]);
-        schedule_fence();
-      }
+      if constexpr (with_softmax) schedule_fence();
     });
-    static_for<0, T::key_tiles>([&](auto n) { scores[parity][n] = opaque(scores[parity][n]); });
-  }
-  template <int parity>
-  __device__ __forceinline__ void add_up() {
-    softmax.add(scores[parity][0]);
-    softmax.add(scores[parity][1]);
-    // What is not bound to the cluster sinks to where it is used, past the barrier and out of the shadow of the MFMAs.
-    softmax.settle();
+    if constexpr (with_softmax) {
+      softmax.template steps_before<0, mfmas, mfmas>(scores[parity][0]);
+      softmax.settle();
+    }
   }
 
   // `key` is that of the tile in slot 0 of the same turn of the ring: the distance of the others is taken off the bounds once.
   template <int slot>
-  __device__ __forceinline__ void mask_and_anchor(int key) {
+  __device__ __forceinline__ void modify_and_mask(int key) {
     constexpr int distance = slot * keys_per_tile;
     f32x16(&tile)[T::key_tiles] = scores[slot % 2];
     modify_scores<V>(tile, key + distance);
     if (key >= keys.masked_from - distance) mask.hide_after_last(tile, opaque_scalar(key) + distance);
     if constexpr (V::left_bound)
       if (key < keys.unmasked_from - distance) mask.hide_before_first(tile, opaque_scalar(key) + distance);
-    softmax.move_anchor(tile, o);
   }
 
   template <int slot>
@@ -97,54 +75,54 @@ struct RowBlock {
     constexpr int parity = slot % 2;
     multiply_qk<parity, false>();
     static_for<0, T::d_tiles>([&](auto d) { o[d] = 0.f; });
-    mask_and_anchor<slot>(keys.first);
-    softmax.scale(scores[parity][0]);
-    softmax.scale(scores[parity][1]);
-    softmax.exponentiate(scores[parity][0]);
+    modify_and_mask<slot>(keys.first);
+    softmax.set_anchor(scores[parity]);
+    softmax.template weigh<0>(scores[parity][0]);
+    softmax.settle();
     barrier();
     kv.template request_k<slot>();
     kv.template request_v<slot + T::ring - 1>();
     kv.template read_k<slot + 1>();
     kv.template wait<Kv::newest, Kv::k_fragments>();
-    barrier();
   }
 
+  // The barrier between two steps stands at the start: the loop's branch then runs beside the other group's MFMAs.
   template <int slot>
   __device__ __forceinline__ void step(int key) {
     constexpr int parity = slot % 2;
+    barrier();
     multiply_qk<parity, true>();
     barrier();
 
     kv.template request_k<slot>();
     // Over the latency of these reads runs the vote. Not all of V with four blocks of columns: that would spill.
-    constexpr int early = T::d_tiles < 4 ? Kv::v_fragments : 8;
+    constexpr int early = T::d_tiles < 4 ? Kv::v_fragments : 2;
     kv.template read_v<slot + T::ring - 1, 0, early>();
-    mask_and_anchor<slot>(key);
+    modify_and_mask<slot>(key);
+    softmax.take_in(o, scores[1 - parity], scores[parity]);
     kv.template read_v<slot + T::ring - 1, early, Kv::v_fragments>();
     kv.template wait<Kv::newest, Kv::v_fragments>();
     barrier();
 
-    set_priority<1>();
+    if constexpr (V::raised_priority) set_priority<1>();
     multiply_pv<parity, true>();
-    set_priority<0>();
+    if constexpr (V::raised_priority) set_priority<0>();
     barrier();
 
     kv.template request_v<slot + T::ring - 1>();
     kv.template read_k<slot + 1>();
     kv.template wait<Kv::newest, Kv::k_fragments>();
-    barrier();
   }
 
   template <int slot>
   __device__ __forceinline__ void last_step() {
     constexpr int parity = slot % 2;
-    softmax.exponentiate(scores[parity][1]);
-    softmax.template pack<0>(scores[parity][0]);
-    softmax.template pack<1>(scores[parity][1]);
-    add_up<parity>();
+    barrier();
+    softmax.template weigh<1>(scores[parity][1]);
+    softmax.settle();
+    softmax.take_in(o, scores[parity]);
     barrier();
     kv.template read_v<slot, 0, Kv::v_fragments>();
-    softmax.shrink_output(o);
     kv.template wait_fragments<Kv::v_fragments>();  // V itself landed a phase ago; what is under way no one reads
     multiply_pv<parity, false>();
   }

@@ -4,7 +4,7 @@
 //
 // A variant that has nothing between the scale and the masks takes a shorter way to the same weights. Its scores start at minus
 // the anchor, as the C operand of the first MFMA, and stay in units of q . k until the exponent, where the scale enters
-// (parts/online_softmax.h): no instruction is spent on them here. Whatever needs s itself starts at zero, makes s of the
+// (parts/anchor.h): no instruction is spent on them here. Whatever needs s itself starts at zero, makes s of the
 // products in `modify_scores`, changes it in the order above, and takes the anchor off last.
 #pragma once
 #include "parts/anchor.h"

@@ -32,6 +32,9 @@ class KernelVariant:
     wide_kv: bool
     waves_per_eu: int
     streaming: bool
+    scaled_query: bool
+    packed_softmax: bool
+    raised_priority: bool
 
     @classmethod
     def of(cls, spec: AttentionDenseSpec) -> KernelVariant:
@@ -53,6 +56,9 @@ class KernelVariant:
             wide_kv=spec.wide_kv,
             waves_per_eu=spec.waves_per_eu,
             streaming=spec.streams,
+            scaled_query=spec.scaled_query,
+            packed_softmax=spec.packed_softmax,
+            raised_priority=spec.raised_priority,
         )
 
     @property
@@ -78,6 +84,9 @@ class KernelVariant:
             f"wpe{self.waves_per_eu}",
             # Past that size there is no other kernel, and the name says nothing.
             "stream" if self.streaming and self.head_dim <= MAX_PIPELINED_HEAD_SIZE else "",
+            "scaledq" if self.scaled_query else "",
+            "packed" if self.packed_softmax else "",
+            "prio" if self.raised_priority else "",
         ]
         return "_".join(filter(None, tokens))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.kernels_to_break import KERNELS
 from helpers.mutants import MODES, SAME_CODE, SAME_ORDER, Judge
-from helpers.source_mutations import ADDRESS, SOURCE_MUTATIONS
+from helpers.source_mutations import ADDRESS, FENCE, SOURCE_MUTATIONS
 
 from rocke_cupy import build_attention_dense
 from rocke_cupy.emulator import EmulationError, hiprtc, load, run
@@ -181,7 +181,8 @@ class TestJudge:
         assert judge.noticed(self.broken(judge, "0.9999f")) == "bits"
 
     def test_a_fence_without_which_the_order_is_the_same(self, judge):
-        assert planted(judge, "memory fence before the barrier") == SAME_CODE
+        assert judge.came_to(FENCE, judge.code) == SAME_CODE
+        assert planted(judge, "memory fence before the barrier") == SAME_ORDER
         assert planted(judge, "scheduling fence before the barrier") == SAME_ORDER
 
     def test_the_problems_reach_all_waits_and_barriers(self, judge):

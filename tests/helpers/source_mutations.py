@@ -50,13 +50,15 @@ _SCHEDULE = "  schedule_fence();\n"
 _BUILTIN = "  __builtin_amdgcn_s_barrier();\n"
 _READ_V = """
     kv.template read_v<slot + T::ring - 1, 0, early>();
-    mask_and_anchor<slot>(key);
+    modify_and_mask<slot>(key);
+    softmax.take_in(o, scores[1 - parity], scores[parity]);
     kv.template read_v<slot + T::ring - 1, early, Kv::v_fragments>();
     kv.template wait<Kv::newest, Kv::v_fragments>();
     barrier();
 """
 _READ_V_LATE = """
-    mask_and_anchor<slot>(key);
+    modify_and_mask<slot>(key);
+    softmax.take_in(o, scores[1 - parity], scores[parity]);
     kv.template wait_requests<Kv::newest>();
     barrier();
     kv.template read_v<slot + T::ring - 1, 0, Kv::v_fragments>();

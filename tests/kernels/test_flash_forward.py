@@ -6,6 +6,7 @@ such that every two variants meet at least once, with lengths around the edges o
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -42,6 +43,10 @@ VARIANTS = {
     "float32 out": dict(float32_out=True),
     "packed heads": dict(pack_gqa=True),
     "wide": dict(wide_kv=True),
+    "packed softmax": dict(packed_softmax=True),
+    "raised priority": dict(raised_priority=True),
+    # The scores are in powers of two: ln(2) makes natural ones of them, in the LSE.
+    "scaled query": dict(scaled_query=True, scale=math.log(2)),
 }
 
 BASE = Case(260, 321, heads=6, kv_heads=2, batch=2, causal=True)

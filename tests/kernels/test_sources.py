@@ -61,9 +61,13 @@ def test_readme_names_structures_that_exist():
         assert hasattr({"gpu/launch": launch, "kernels/rows": rows}[module], name)
 
 
-@pytest.mark.parametrize("name", ["flash_forward.hip", "flash_forward_streaming.hip"])
+OF_ONE_KERNEL = {"flash_forward_streaming.hip": {"raised_priority"}, "flash_forward.hip": set()}
+"""Constants that a kernel has not, since the spec refuses what they stand for."""
+
+
+@pytest.mark.parametrize("name", OF_ONE_KERNEL)
 def test_no_constant_is_without_use(name):
     everything = "".join(text(n) for n in FILES if not n.endswith(".hip"))
     everything += text(f"attention/{name}")
-    for field in KernelVariant.__dataclass_fields__:
+    for field in KernelVariant.__dataclass_fields__.keys() - OF_ONE_KERNEL[name]:
         assert re.search(rf"(V|Variant)::{field}\b", everything), field
