@@ -114,20 +114,18 @@ static int learn(Facts *f, const Release *release) {
     return 1;
 }
 
-/* Learn all that a list leads to: the changes of a variable that each release went on with, and what their waves knew. */
+/* Learn all that a list leads to, through what the waves of its releases knew. */
 static void learn_all(Facts *f, const Known *list) {
     u32 count = 0, room = 0;
     const Known **left = NULL;
     for (const Known *known = list; known || count; known = known ? known->next : left[--count]) {
-        for (const Release *r = known ? known->release : NULL; r && learn(f, r); r = r->previous) {
-            if (!r->known) continue;
-            if (count == room) {
-                room = room ? 2 * room : 16;
-                left = realloc((void *)left, room * sizeof *left);
-                if (!left) abort();
-            }
-            left[count++] = r->known;
+        if (!known || !learn(f, known->release) || !known->release->known) continue;
+        if (count == room) {
+            room = room ? 2 * room : 16;
+            left = realloc((void *)left, room * sizeof *left);
+            if (!left) abort();
         }
+        left[count++] = known->release->known;
     }
     free((void *)left);
     f->learnt = list;
@@ -177,14 +175,15 @@ static u64 first_outstanding(const Wave *w) {
 /* The wait may stand before or behind the write back: compilers leave it out where nothing is outstanding. */
 static int has_written_back(const Order *o, u64 outstanding) { return o->writes_back && outstanding > o->written_back_order; }
 
-const Release *order_release(Wave *w, const Pending *p, const Release *previous) {
+const Release *order_release(Wave *w, const Pending *p) {
     Group *g = w->group;
     Order *o = w->order;
     int back = has_written_back(o, p->first_outstanding), through = g->stores_through && p->first_outstanding == p->order;
-    if (!back && !through && !g->writes_back) return previous;
+    if (!back && !through && !o->done && !g->writes_back) return NULL;
     Release *r = allocate(g, sizeof *r);
-    *r = (Release){.workgroup = g->linear, .wave = w->index, .previous = previous, .known = o->seen};
+    *r = (Release){.workgroup = g->linear, .wave = w->index, .known = o->seen};
     memcpy(r->segments, g->written_back, sizeof r->segments);
+    if (o->done) r->segments[w->index] = o->done, r->barriers = o->done_barriers;
     if (back) r->segments[w->index] = o->written_back, r->barriers = o->written_back_barriers;
     if (through) r->through = p->segment, r->through_barriers = segment_at(g->machine, p->segment)->barriers;
     return r;
@@ -202,6 +201,7 @@ void order_issued(Wave *w, Pending *p) {
 
 void order_write_back(Wave *w) {
     Order *o = w->order;
+    if (has_written_back(o, first_outstanding(w))) o->done = o->written_back, o->done_barriers = o->written_back_barriers;
     o->writes_back = 1;
     o->written_back = o->last;
     o->written_back_barriers = w->group->barriers;

@@ -18,8 +18,7 @@ typedef struct Segment {
 typedef struct Release {
     u32 workgroup, wave, barriers, through_barriers, through;
     u32 segments[MAX_WAVES];
-    const struct Release *previous; /* that an atomic change of the same variable goes on with */
-    const struct Known *known;      /* what the wave knew itself */
+    const struct Known *known; /* what the wave knew itself, such as the release that it found there */
 } Release;
 
 typedef struct Known {
@@ -40,6 +39,7 @@ struct Order {
     u32 writes_back;                         /* whether there was a buffer_wbl2, and what came before the last one: */
     u32 written_back, written_back_barriers; /* segments of the wave, and of others as of barriers */
     u64 written_back_order;                  /* vector memory operations of the workgroup */
+    u32 done, done_barriers;                 /* of the one before, if its stores had been waited for */
     const Known *seen, *acquired;            /* by atomics; and with buffer_inv behind them */
     Facts seen_facts, acquired_facts;
 };
@@ -58,9 +58,9 @@ const Segment *segment_at(const Machine *m, u32 number);
 /* Whether accesses of a segment come before an operation. `through`: they went past the caches; `cached`: the operation
    reads what caches hold, so it takes more than to have seen an atomic. */
 int comes_before(Wave *w, const Pending *p, u32 segment, int through, int cached);
-/* An operation finds a release in an atomic variable, and leaves one there; of a store `previous` is NULL. */
+/* An operation finds a release in an atomic variable, and leaves one there: NULL if the wave has made nothing visible. */
 void order_see(Wave *w, const Release *release);
-const Release *order_release(Wave *w, const Pending *p, const Release *previous);
+const Release *order_release(Wave *w, const Pending *p);
 /* buffer_wbl2 and buffer_inv. */
 void order_write_back(Wave *w);
 void order_invalidate(Wave *w);

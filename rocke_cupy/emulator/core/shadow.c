@@ -298,23 +298,23 @@ static void visit_lane(Access *a, Page **page, u64 start, u64 end) {
     }
 }
 
-/* What an operation on the device's atomic variables finds there and leaves behind. */
+/* What an operation on the device's atomic variables finds there and leaves behind. A change without a release leaves what
+   there was, a store does not. */
 static void synchronise(const Access *a) {
     const Pending *p = a->p;
-    const Release *previous = NULL, *left = NULL;
     Page *page = NULL;
     for (u64 lanes = p->watched; lanes; lanes &= lanes - 1) {
         u64 address = p->address[__builtin_ctzll(lanes)];
-        u32 index = (u32)(address >> 2) & (PAGE_DWORDS - 1);
         page = page_at(a->t, page, address);
-        if (!page) continue;
-        const Release *found = page->released ? page->released[index] : NULL;
-        if (p->reach == ATOMIC_CHANGE || !p->changes) order_see(a->w, found);
-        if (!p->changes || (left && found == left)) continue;
-        if (p->reach != ATOMIC_CHANGE) found = NULL;
-        if (!left || found != previous) left = order_release(a->w, p, previous = found);
-        if (left && !page->released) page->released = calloc(PAGE_DWORDS, sizeof *page->released);
-        if (page->released) page->released[index] = left;
+        if (page && page->released && (p->reach == ATOMIC_CHANGE || !p->changes))
+            order_see(a->w, page->released[address >> 2 & (PAGE_DWORDS - 1)]);
+    }
+    const Release *left = p->changes ? order_release(a->w, p) : NULL;
+    for (u64 lanes = left || (p->changes && p->reach != ATOMIC_CHANGE) ? p->watched : 0; lanes; lanes &= lanes - 1) {
+        u64 address = p->address[__builtin_ctzll(lanes)];
+        page = page_at(a->t, page, address);
+        if (page && left && !page->released) page->released = calloc(PAGE_DWORDS, sizeof *page->released);
+        if (page && page->released) page->released[address >> 2 & (PAGE_DWORDS - 1)] = left;
     }
 }
 

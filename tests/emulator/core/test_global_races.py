@@ -239,6 +239,9 @@ class TestCacheBits:
     LOOK, INVALIDATE = "global_load_dword v3, v2, s[4:5] sc1", "buffer_inv sc1"
     READ = "global_load_dword v4, v0, s[4:5]"
 
+    LOW_WRITE, HIGH_WRITE = (f"global_store_short v2, v1, s[4:5] offset:{k}" for k in (0, 2))
+    LOW_READ, HIGH_READ = (f"global_load_ushort v3, v2, s[4:5] offset:{k}" for k in (0, 2))
+
     RELEASE = (WRITE, BACK, WAIT, SET)
     ACQUIRE = (LOOK, WAIT, INVALIDATE, READ)
     CLEAN = (
@@ -254,6 +257,11 @@ class TestCacheBits:
         (("global_atomic_swap v0, v1, s[4:5]",), (f"{READ} sc1",)),
         ((CHANGE, CHANGE, *RELEASE), (CHANGE, *ACQUIRE)),
         (RELEASE, (LOOK, WAIT, INVALIDATE, "global_store_dword v0, v2, s[4:5]")),
+        # Each its own half of a dword.
+        ((LOW_READ, WAIT), (HIGH_READ, WAIT, HIGH_WRITE)),
+        ((LOW_WRITE,), (HIGH_WRITE, WAIT, HIGH_READ)),
+        # A second store is on its way, which the reader does not read.
+        ((WRITE, BACK, WAIT, f"{WRITE} offset:512", BACK, SET), ACQUIRE),
         (
             RELEASE,
             (LOOK, WAIT, INVALIDATE, "v_readfirstlane_b32 s6, v3", "s_load_dword s7, s[4:5], 0x0"),
@@ -289,6 +297,11 @@ class TestCacheBits:
             ("buffer_load_dword v4, v0, s[4:7], 0 offen", WAIT), "no release and acquire"),
         "by LDS DMA": (
             (WRITE, WAIT), ("global_load_lds_dword v0, s[4:5]", WAIT), "no release and acquire"),
+        "a half that another wrote, beside its own": (
+            (LOW_WRITE, WAIT),
+            (HIGH_WRITE, WAIT, LOW_READ),
+            "no release and acquire",
+        ),
         "what is read amid a dword": (
             ("global_load_dwordx2 v[10:11], v2, s[4:5] offset:2", WAIT),
             ("global_store_short v2, v1, s[4:5] offset:4", WAIT),
