@@ -82,7 +82,8 @@ __device__ __forceinline__ void store_lanes(const Arguments& a, const Sequence& 
   });
 }
 
-template <class V, class Softmax>
+// `visited` tells that the block has keys. Its rows may still see none, if a bound hides them.
+template <class V, bool visited, class Softmax>
 __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s, const WorkItem& item,
                                            const QueryRows<V>& rows, int wave_row, int wave, int lane,
                                            f32x16 (&o)[Tiling<V>::d_tiles], const Softmax& softmax) {
@@ -94,8 +95,9 @@ __device__ __forceinline__ void store_rows(const Arguments& a, const Sequence& s
   const Shape& shape = a.shape;
   // Scores that are all -inf sum to 0, as no scores do, yet are 0/0. Which it is, is read anew: kept over the loop it spills. A
   // part of the keys leaves it to the others.
-  if (!V::split_kv && row_sum == 0) {
-    const KeyBounds keys = visible_keys<V>(shape, find_sequence<V>(a, item.batch), row.token);
+  if (visited && !V::split_kv && row_sum == 0) {
+    KeyBounds keys{0, 0};
+    if constexpr (V::right_bound || V::left_bound) keys = visible_keys<V>(shape, find_sequence<V>(a, item.batch), row.token);
     if (keys.first <= keys.last) row_sum = __builtin_nanf("");
   }
   if (a.lse != nullptr && half == 0 && row.exists)
@@ -127,7 +129,7 @@ __device__ __forceinline__ void clear_rows(const Arguments& a, const Sequence& s
   f32x16 zero[Tiling<V>::d_tiles];
   for (auto& block : zero) block = 0.f;
   for (int row = wave_row; row < rows.count(); row += step)
-    store_rows<V>(a, s, item, rows, row, wave, lane, zero, Softmax(a.softmax_scale));
+    store_rows<V, false>(a, s, item, rows, row, wave, lane, zero, Softmax(a.softmax_scale));
 }
 
 }  // namespace rocke

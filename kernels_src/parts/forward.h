@@ -64,7 +64,7 @@ __device__ __forceinline__ void attend(const Arguments& a, const WorkItem& item,
     block.run(wave, QueryOfLanes<V>{{a, sequence, rows, wave, wave_row, lane}});
   // Read anew: kept over the loop, the arguments of the result would fill the scalar registers.
   const Arguments again = kernel_arguments<Arguments>();
-  store_rows<V>(again, sequence, item, rows, wave_row, wave, lane_id(), block.o, block.softmax);
+  store_rows<V, true>(again, sequence, item, rows, wave_row, wave, lane_id(), block.o, block.softmax);
 }
 
 template <class V, template <class> class Block>

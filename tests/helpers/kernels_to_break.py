@@ -17,10 +17,11 @@ def _kernel(title, *cases, packed=None, **fields):
         short = dict(seqlen_q=100, seqlen_kv=70, alignment="top_left", amplitude=1)
         problems.append(Problem(dataclasses.replace(cases[0], **short), fields=fields))
     # Without LSE the code goes another way around its store; lengths are loaded if they are given,
-    # and once more for rows without keys. And at amplitude 1 every key counts.
+    # and once more for rows without keys in a block that has some. And at amplitude 1 every key
+    # counts.
     plain = dataclasses.replace(cases[0], amplitude=1)
     if not packed and not plain.kv_lens:
-        plain = dataclasses.replace(plain, batch=2, kv_lens=(plain.seqlen_kv - 9, 0))
+        plain = dataclasses.replace(plain, batch=3, kv_lens=(plain.seqlen_kv - 9, 0, 5))
     problems.append(Problem(plain, packed, with_lse=False, fields=fields))
     return Kernel(title, tuple(problems))
 

@@ -65,6 +65,7 @@ _READ_V_LATE = """
     kv.template wait<Kv::newest, Kv::v_fragments>();
 """
 _RIGHT, _LEFT = "right_bound = true", "left_bound = true"
+_ALONE = "pack_gqa = false"  # whose rows go through LDS
 
 
 def _fence(title, *lines):
@@ -93,20 +94,20 @@ SOURCE_MUTATIONS = (
     SourceMutation(
         ADDRESS,
         "K read one key further",
-        "const int key = lane % 32;",
-        "const int key = (lane + 1) % 32;",
+        "const uint32 key = lane % 32;",
+        "const uint32 key = (lane + 1) % 32;",
     ),
     SourceMutation(
         ADDRESS,
         "V read one key further",
-        "const int key = 4 * (lane / 32) + lane % 16 / 4;",
-        "const int key = 4 * (lane / 32) + lane % 16 / 4 + 1;",
+        "const uint32 key = 4 * (lane / 32) + lane % 16 / 4;",
+        "const uint32 key = 4 * (lane / 32) + lane % 16 / 4 + 1;",
     ),
     SourceMutation(
         ADDRESS,
         "second K block one row further",
-        "return n * (32 / waves_per_block) * key_bytes_in_line +",
-        "return (n * (32 / waves_per_block) + n) * key_bytes_in_line +",
+        "return n * (32 / lines_per_group) * key_bytes_in_line +",
+        "return (n * (32 / lines_per_group) + n) * key_bytes_in_line +",
     ),
     SourceMutation(
         ADDRESS,
@@ -117,14 +118,14 @@ SOURCE_MUTATIONS = (
     SourceMutation(
         ADDRESS,
         "LDS DMA into the line of the next wave",
-        "+ wave * line_bytes, lane_offset[second][g],",
-        "+ (wave + 1) * line_bytes, lane_offset[second][g],",
+        "- step) + wave * line_bytes,",
+        "- step) + (wave + 1) * line_bytes,",
     ),
     SourceMutation(
         ADDRESS,
         "LDS DMA one row further in memory",
-        "const int row = lane / 8 * waves_per_block + wave,",
-        "const int row = lane / 8 * waves_per_block + wave + 1,",
+        "const int row = lane / 8 * lines_per_group + wave,",
+        "const int row = lane / 8 * lines_per_group + wave + 1,",
     ),
     SourceMutation(
         ADDRESS,
@@ -137,6 +138,34 @@ SOURCE_MUTATIONS = (
         "V requested into the slot after",
         "v_ring<ring * T::v_slot_bytes>() + slot % ring *",
         "v_ring<ring * T::v_slot_bytes>() + (slot + 1) % ring *",
+    ),
+    SourceMutation(
+        ADDRESS,
+        "Q read one row further",
+        "+ row_lane_offset(this->lane);",
+        "+ row_lane_offset(this->lane + 1);",
+        _ALONE,
+    ),
+    SourceMutation(
+        ADDRESS,
+        "output written one row further",
+        "area + row_lane_offset(lane) + half",
+        "area + row_lane_offset(lane + 1) + half",
+        _ALONE,
+    ),
+    SourceMutation(
+        BOUND,
+        "buffer of rows one too long",
+        "const int last = min(rows, rows_per_wave) - 1;",
+        "const int last = min(rows, rows_per_wave);",
+        _ALONE,
+    ),
+    SourceMutation(
+        BOUND,
+        "buffer of rows one too short",
+        "const int last = min(rows, rows_per_wave) - 1;",
+        "const int last = min(rows, rows_per_wave) - 2;",
+        _ALONE,
     ),
     SourceMutation(
         BOUND,
