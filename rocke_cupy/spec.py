@@ -104,12 +104,12 @@ class AttentionDenseSpec:
         "xcd" keeps a kv head on one of the eight dies and starts with the longest rows.
     wide_kv : bool
         The keys of one head span 2 GiB or more.
-    block_m : {256, 128}
-        Query rows of a workgroup. 128 are four waves: more workgroups, for problems that leave
-        compute units idle.
     streaming : bool
         The kernel that takes a tile in two halves, one after the other. It is slower and leaves
         registers for more; head sizes past 128 have no other.
+    block_m : {256, 128}
+        Query rows of a workgroup. 128 are four waves: more workgroups, for problems that leave
+        compute units idle.
     scaled_query : bool
         The queries hold ``softmax_scale * log2(e)`` already, so that the kernel multiplies no
         score; its argument ``scale`` is then ln(2).

@@ -33,6 +33,12 @@ __device__ __forceinline__ T kernel_arguments() {
   return *address;
 }
 
+// Values of scalar registers that must be there at this point: arguments which the compiler would load each where it is used.
+template <class... T>
+__device__ __forceinline__ void need_now(T... values) {
+  ([](auto value) { asm volatile("" ::"s"(value)); }(values), ...);
+}
+
 // A value that is the same in all lanes, moved to a scalar register.
 __device__ __forceinline__ int uniform(int value) { return __builtin_amdgcn_readfirstlane(value); }
 __device__ __forceinline__ float uniform(float value) { return bit_cast<float>(uniform(bit_cast<int>(value))); }

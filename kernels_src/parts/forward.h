@@ -23,18 +23,16 @@ namespace rocke {
 template <class V>
 __device__ __forceinline__ void load_together(const Arguments& a) {
   const Shape& s = a.shape;
-  asm volatile("" ::"s"(a.q), "s"(a.k), "s"(a.v), "s"(a.softmax_scale), "s"(s.seqlen_q), "s"(s.seqlen_kv), "s"(s.q.batch),
-               "s"(s.q.token), "s"(s.q.head), "s"(s.k.batch), "s"(s.k.token), "s"(s.k.head), "s"(s.v.batch), "s"(s.v.token),
-               "s"(s.v.head), "s"(s.query_exponent), "s"(s.top_left), "s"(gridDim.x), "s"(gridDim.y));
-  asm volatile("" ::"s"(s.kv_heads.value), "s"(s.kv_heads.multiplier), "s"(s.kv_heads.shift), "s"(s.group.value),
-               "s"(s.group.multiplier), "s"(s.group.shift), "s"(s.query_blocks.value), "s"(s.query_blocks.multiplier),
-               "s"(s.query_blocks.shift));
-  if constexpr (V::right_bound) asm volatile("" ::"s"(s.window_right));
-  if constexpr (V::left_bound) asm volatile("" ::"s"(s.window_left));
+  need_now(a.q, a.k, a.v, a.softmax_scale, s.seqlen_q, s.seqlen_kv, s.query_exponent, s.top_left, gridDim.x, gridDim.y);
+  need_now(s.q.batch, s.q.token, s.q.head, s.k.batch, s.k.token, s.k.head, s.v.batch, s.v.token, s.v.head);
+  need_now(s.kv_heads.value, s.kv_heads.multiplier, s.kv_heads.shift, s.group.value, s.group.multiplier, s.group.shift);
+  need_now(s.query_blocks.value, s.query_blocks.multiplier, s.query_blocks.shift);
+  if constexpr (V::right_bound) need_now(s.window_right);
+  if constexpr (V::left_bound) need_now(s.window_left);
   if constexpr (V::varlen)
-    asm volatile("" ::"s"(a.cu_seqlens_q), "s"(a.cu_seqlens_kv), "s"(s.batch.value));
+    need_now(a.cu_seqlens_q, a.cu_seqlens_kv, s.batch.value);
   else
-    asm volatile("" ::"s"(a.kv_lens));
+    need_now(a.kv_lens);
 }
 
 template <class V, template <class> class Block>

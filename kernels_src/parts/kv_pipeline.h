@@ -1,7 +1,8 @@
 // Keys and values on their way from memory through LDS to registers.
 //
 // A ring of LDS slots each for K and V, filled by LDS DMA. Two groups of four waves run one phase apart, so that on each SIMD
-// one wave computes while the other loads. Four waves, one on each SIMD, are a single group. What makes it safe, with t the tile and the phases of a step being
+// one wave computes while the other loads. Four waves, one on each SIMD, are a single group. What makes it safe, with t the tile
+// and the phases of a step being
 // QK(t) | load V(t-1) | PV(t-1) | load K(t+1), a barrier after each:
 //   K(t + ring) is requested in the first load phase of step t: all waves have read K(t) one barrier earlier;
 //   V(t + ring - 1) is requested in the second: all waves have read V(t - 1) one barrier earlier;

@@ -33,8 +33,8 @@ struct QueryRows {
   }
 };
 
-// Q on its way to the registers, as the B operand of the lane's row: columns 16 k + 8 (lane / 32)..+7 of each step. A kernel requests
-// it, reads it when all of its own requests up to there have landed, and finishes it when its reads have.
+// Q on its way to the registers, as the B operand of the lane's row: columns 16 k + 8 (lane / 32)..+7 of each step. A kernel
+// requests it, reads it when all of its own requests up to there have landed, and finishes it when its reads have.
 //
 // What a scale of zero or below asks for goes into Q exactly, so that the softmax only meets positive scales, and so does a power
 // of two, so that it meets none below 2**-120 (split_scale in rocke_cupy/gpu/launch.py says why). What that takes below the

@@ -1,7 +1,8 @@
 // How a tile of 64 keys lies in LDS.
 //
 // The unit is a line: one x4 LDS DMA of a wave, 64 lanes x 16 bytes = 1 KiB. Line (g, w) holds columns 64 g .. 64 g + 63 of
-// the eight keys w, w + 8, ..., w + 56, 128 bytes each; with eight waves, wave w brings it, with four also line w + 4. Lines are padded so that neither the row reads of K (ds_read_b128)
+// the eight keys w, w + 8, ..., w + 56, 128 bytes each; of eight waves, wave w brings it, of four also line
+// w + 4. Lines are padded so that neither the row reads of K (ds_read_b128)
 // nor the transposed reads of V (ds_read_b64_tr_b16) meet a bank conflict; tests/kernels/test_kv_layout.py does the arithmetic.
 // Every address of a tile is one base register of the lane plus an immediate.
 #pragma once

@@ -1,9 +1,9 @@
 // How a wave's 32 rows lie in LDS, on their way from memory to registers (Q) or back (the output).
 //
 // Memory moves in lines of 128 bytes. A lane that loads or stores its own row touches 32 of them a request, 64 cycles of the path
-// to memory; here a request of 64 lanes x 16 bytes takes four rows, eight whole lines, 16 cycles. As for K (tile/kv_layout.h), LDS
-// lines are padded so that reads by rows meet no bank conflict: line j holds rows j, j + 8, j + 16, j + 24, 128 bytes each, and
-// once more their next 128 bytes. So a part of a row is 256 bytes, and a lane finds its row where it would find a key.
+// to memory; here a request of 64 lanes x 16 bytes takes four rows, eight whole lines, 16 cycles. As for K (tile/kv_layout.h),
+// LDS lines are padded so that reads by rows meet no bank conflict: line j holds rows j, j + 8, j + 16, j + 24, 128 bytes each,
+// and once more their next 128 bytes. So a part of a row is 256 bytes, and a lane finds its row where it would find a key.
 #pragma once
 #include "tile/kv_layout.h"
 

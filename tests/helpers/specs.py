@@ -5,7 +5,7 @@ from rocke_cupy import AttentionDenseSpec
 NEW_FIELDS = dict(
     causal_alignment="bottom_right", window_right=0, key_lengths=True, float32_out=True,
     num_splits=2, pack_gqa=True, work_order="xcd", wide_kv=True, waves_per_eu=1,
-    streaming=True, scaled_query=True, packed_softmax=True, raised_priority=True,
+    streaming=True, block_m=128, scaled_query=True, packed_softmax=True, raised_priority=True,
 )  # fmt: skip
 
 
