@@ -29,6 +29,7 @@ CHOICES = [
     dict(wide_kv=True),
     dict(waves_per_eu=1),
     dict(streaming=True),
+    dict(packed_softmax=True, raised_priority=True),
     *(
         dict(persistent=True, num_persistent=n, persist_decode=decode, interleave=interleave)
         for n in (1, 3, 1000)
