@@ -38,47 +38,60 @@ template <class V>
 struct KeyRows {
   using Offset = typename Choose<V::wide_kv, uint64, uint32>::type;
   const char* base;
-  Offset bytes, pair_stride;  // of all rows; of 128 rows
-  Offset next;                // where the pair of tiles to request next starts: one addition for two tiles
-  uint32 lane_offset[2][Tiling<V>::column_groups];  // in the first tile of a pair and in the second
+  // Tiles that share an offset, each with a register of its own for what the lane adds to it: one scalar addition for two tiles,
+  // or where registers are short one for each.
+  static constexpr int sharing = V::head_dim > 128 ? 1 : 2;
+  Offset bytes, stride;  // of all rows; of the tiles that share an offset
+  Offset next;           // where those to request next start
+  uint32 lane_offset[sharing][Tiling<V>::column_groups];
 
-  __device__ KeyRows(const void* array, const Strides& stride, const Sequence& s, int kv_head, int first_key, int wave,
+  __device__ KeyRows(const void* array, const Strides& strides, const Sequence& s, int kv_head, int first_key, int wave,
                      int lane) {
-    base = (const char*)((const Element<V>*)array + element_offset(stride, s.batch, s.kv_token, kv_head));
-    const Offset row_bytes = Offset(stride.token) * 2;
+    base = (const char*)((const Element<V>*)array + element_offset(strides, s.batch, s.kv_token, kv_head));
+    const Offset row_bytes = Offset(strides.token) * 2;
     bytes = s.seqlen_kv > 0 ? (s.seqlen_kv - 1) * row_bytes + V::head_dim * 2 : 0;
-    pair_stride = 2 * keys_per_tile * row_bytes;
+    stride = sharing * keys_per_tile * row_bytes;
     next = first_key * row_bytes;
     const int row = lane / 8 * lines_per_group + wave, column = lane % 8 * 8;
     static_for<0, Tiling<V>::column_groups>([&](auto g) {
       // Columns past the head dim belong to the next head: zeros are read instead.
       const uint32 offset = row * uint32(row_bytes) + column * 2;
       const bool inside = g * columns_per_line + column < V::head_dim;
-      lane_offset[0][g] = inside ? offset : nowhere;
-      lane_offset[1][g] = inside ? offset + keys_per_tile * uint32(row_bytes) : nowhere;
+      static_for<0, sharing>([&](auto tile) {
+        lane_offset[tile][g] = inside ? offset + tile * keys_per_tile * uint32(row_bytes) : nowhere;
+      });
     });
   }
 
-  // Into the lines of this wave: one request each.
-  template <int line_bytes, bool second>
-  __device__ __forceinline__ void request_tile(LdsBytes slot, int wave) {
-    // Past the end the offset stands at the size: every row is then out of range, without a sum that could wrap.
-    const Offset offset = min(next, bytes);
-    if (second) next = opaque_scalar(next + pair_stride);  // one counter, whatever the loop is unrolled by
+  // A tile is requested a column group at a time, each into the lines of this wave; its last one moves on to the next tile.
+  template <int line_bytes, int slot, int g>
+  __device__ __forceinline__ void request_group(LdsBytes to, int wave) {
+    constexpr int step = g * key_bytes_in_line;
     BufferResource buffer;
-    if constexpr (V::wide_kv)
-      buffer = make_buffer(base + offset, uint32(min<uint64>(bytes - offset, 0x7fffffff)));
-    else
+    uint32 offset = 0;
+    if constexpr (V::wide_kv) {
+      buffer = make_buffer(base + next, bytes_left());
+    } else {
+      // Past the end the offset stands at the size: every row is then out of range, without a sum that could wrap.
       buffer = make_buffer(base, bytes);
-    static_for<0, Tiling<V>::column_groups>([&](auto g) {
-      constexpr int step = g * key_bytes_in_line;
-      static_for<0, Tiling<V>::lines_per_wave>([&](auto i) {
-        constexpr int line = i * Tiling<V>::waves;  // and as many keys further on
-        dma_b128_to_lds<step>(buffer, slot + ((g * lines_per_group + line) * line_bytes - step) + wave * line_bytes,
-                              lane_offset[second][g],
-                              (V::wide_kv ? 0 : uint32(offset)) + uint32(pair_stride) / (2 * keys_per_tile) * line);
-      });
+      offset = min(next, bytes);
+    }
+    static_for<0, Tiling<V>::lines_per_wave>([&](auto i) {
+      constexpr int line = i * Tiling<V>::waves;  // and as many keys further on
+      dma_b128_to_lds<step>(buffer, to + ((g * lines_per_group + line) * line_bytes - step) + wave * line_bytes,
+                            lane_offset[slot % sharing][g], offset + uint32(stride) / (sharing * keys_per_tile) * line);
     });
+    if constexpr (g == Tiling<V>::column_groups - 1 && slot % sharing == sharing - 1)
+      next = opaque_scalar(next + stride);  // one counter, whatever the loop is unrolled by
+  }
+
+ private:
+  // Of the buffer that moves along. In 32 bits: there is no scalar comparison of 64.
+  __device__ uint32 bytes_left() const {
+    constexpr int most = 0x7fffffff;
+    const int64 left = bytes - next;
+    const int high = int(left >> 32);
+    return high < 0 ? 0 : high > 0 ? most : min(uint32(left), uint32(most));
   }
 };
 
@@ -104,13 +117,23 @@ struct KvPipeline {
         k_lane(uint32(k_ring<ring * T::k_slot_bytes>()) + k_lane_offset(lane)),
         v_lane(uint32(v_ring<ring * T::v_slot_bytes>()) + v_lane_offset(lane)) {}
 
+  template <int slot, int g>
+  __device__ __forceinline__ void request_k_group() {
+    LdsBytes to = k_ring<ring * T::k_slot_bytes>() + slot % ring * T::k_slot_bytes;
+    k.template request_group<k_line_bytes, slot, g>(to, wave);
+  }
+  template <int slot, int g>
+  __device__ __forceinline__ void request_v_group() {
+    LdsBytes to = v_ring<ring * T::v_slot_bytes>() + slot % ring * T::v_slot_bytes;
+    v.template request_group<v_line_bytes, slot, g>(to, wave);
+  }
   template <int slot>
   __device__ __forceinline__ void request_k() {
-    k.template request_tile<k_line_bytes, slot % 2>(k_ring<ring * T::k_slot_bytes>() + slot % ring * T::k_slot_bytes, wave);
+    static_for<0, T::column_groups>([&](auto g) { request_k_group<slot, g>(); });
   }
   template <int slot>
   __device__ __forceinline__ void request_v() {
-    v.template request_tile<v_line_bytes, slot % 2>(v_ring<ring * T::v_slot_bytes>() + slot % ring * T::v_slot_bytes, wave);
+    static_for<0, T::column_groups>([&](auto g) { request_v_group<slot, g>(); });
   }
 
   // The addresses of requests in LDS are sums with the wave's number. They are formed anew after this: kept over a loop, 16 of
