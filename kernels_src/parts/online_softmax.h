@@ -16,27 +16,31 @@ struct OnlineSoftmax : AnchoredRow<Anchor> {
   using Row = AnchoredRow<Anchor>;
   using Row::c, Row::limit;  // how far a score may be above the anchor before it moves
 
-  f32x2 sum[2];                      // of the probabilities of the lane's half, in four parts
+  f32x2 sum[blocks];                 // of the probabilities of the lane's half, in two parts a block
   vec<Element<V>, 8> p[2 * blocks];  // probabilities of the last step, the B operand of P V
 
-  __device__ explicit OnlineSoftmax(float softmax_scale) : Row(softmax_scale), sum{0.f, 0.f} {}
+  __device__ explicit OnlineSoftmax(float softmax_scale) : Row(softmax_scale), sum{} {}
 
   // In units of q.k: 2**8 keeps a probability exact in fp32 and finite in fp16. Zero makes the anchor the maximum itself.
-  __device__ float lazy_limit() const { return V::lazy_rescale ? 8.f / c[0] : 0.f; }
+  __device__ float lazy_limit() const { return V::lazy_rescale ? uniform(8.f / c[0]) : 0.f; }
 
   // Moves the anchors of rows with a score above their limit; scores are relative to the anchor before and after.
   template <int d_tiles>
   __device__ __forceinline__ void move_anchor(f32x16 (&scores)[blocks], f32x16 (&o)[d_tiles]) {
-    float top = maximum(scores);
-    if (__builtin_expect(any_lane(!(top <= limit)), false)) {
-      top = larger_half(top);
-      const bool moves = top > limit;
-      const auto move = Row::raise_anchor(moves ? top : 0.f);
-      static_for<0, blocks>([&](auto n) { scores[n] -= move.lost; });
-      static_for<0, 2>([&](auto i) { sum[i] *= move.shrink; });
-      static_for<0, d_tiles>([&](auto d) { o[d] *= move.shrink; });
-      limit = moves ? lazy_limit() : limit;
-    }
+    const float top = maximum(scores);
+    if (__builtin_expect(any_above(top), false)) raise_anchor(top, scores, o);
+  }
+  // The two halves of it, for a loop that finds the lanes' maximum and votes some instructions before it moves them.
+  __device__ __forceinline__ bool any_above(float top) const { return any_lane(!(top <= limit)); }
+  template <int d_tiles>
+  __device__ __forceinline__ void raise_anchor(float top, f32x16 (&scores)[blocks], f32x16 (&o)[d_tiles]) {
+    top = larger_half(top);
+    const bool moves = top > limit;
+    const auto move = Row::raise_anchor(moves ? top : 0.f);
+    static_for<0, blocks>([&](auto n) { scores[n] -= move.lost; });
+    static_for<0, blocks>([&](auto n) { sum[n] *= move.shrink; });
+    static_for<0, d_tiles>([&](auto d) { o[d] *= move.shrink; });
+    limit = moves ? lazy_limit() : limit;
   }
 
   // Probabilities of a block of 32 keys, in place.
@@ -57,12 +61,13 @@ struct OnlineSoftmax : AnchoredRow<Anchor> {
   __device__ __forceinline__ void add(const f32x16& probabilities) {
     static_for<0, 8>([&](auto i) {
       constexpr int r = 2 * i;
-      sum[i % 2] += f32x2{probabilities[r], probabilities[r + 1]};
+      sum[i % blocks] += f32x2{probabilities[r], probabilities[r + 1]};
     });
   }
-  template <int n>
+  // Pairs of block n, all or some of them.
+  template <int n, int first = 0, int end = 8>
   __device__ __forceinline__ void pack(const f32x16& probabilities) {
-    static_for<0, 8>([&](auto i) {
+    static_for<first, end>([&](auto i) {
       constexpr int r = 2 * i, step = 2 * n + i / 4;
       const auto pair = __builtin_convertvector(f32x2{probabilities[r], probabilities[r + 1]}, vec<Element<V>, 2>);
       p[step][r % 8] = pair[0], p[step][r % 8 + 1] = pair[1];
@@ -71,7 +76,7 @@ struct OnlineSoftmax : AnchoredRow<Anchor> {
 
   // Nothing of the probabilities is left to compute after this point.
   __device__ __forceinline__ void settle() {
-    static_for<0, 2>([&](auto i) { sum[i] = opaque(sum[i]); });
+    static_for<0, blocks>([&](auto i) { sum[i] = opaque(sum[i]); });
     static_for<0, 2 * blocks>([&](auto i) { p[i] = opaque(p[i]); });
   }
 
@@ -79,7 +84,9 @@ struct OnlineSoftmax : AnchoredRow<Anchor> {
   __device__ float row_sum() const {
     // The two elements by a scalar addition: packed, with its operands' halves turned round, it is one that gfx950 gets wrong
     // while matrix instructions are under way (tests/kernels/test_hazards.py).
-    const f32x2 parts = sum[0] + sum[1], halves = both_halves(opaque(parts[0]) + parts[1]);
+    f32x2 parts = sum[0];
+    static_for<1, blocks>([&](auto n) { parts += sum[n]; });
+    const f32x2 halves = both_halves(opaque(parts[0]) + parts[1]);
     return halves[0] + halves[1];
   }
 };
