@@ -78,9 +78,8 @@ def build_attention_dense(spec: AttentionDenseSpec, *, arch: str = ARCH) -> Kern
 
 @functools.cache
 def _source_of(variant: KernelVariant) -> KernelSource:
-    kernel = "flash_forward_streaming" if variant.streaming else "flash_forward"
     code = translation_unit(
-        f"attention/{kernel}.hip",
+        variant.kernel_file,
         "ROCKE_ATTENTION_FORWARD",
         variant.entry,
         variant.constants(),

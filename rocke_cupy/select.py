@@ -134,5 +134,5 @@ def variants_of_shape(spec: AttentionDenseSpec) -> list[AttentionDenseSpec]:
             block_m=block_m,
         )
         for pack_gqa, num_splits, wide_kv, block_m in itertools.product(*SHAPE_CHOICES.values())
-        if (num_splits == 1 or not spec.varlen) and (block_m == BLOCK_M or not spec.streams)
+        if (num_splits == 1 or not spec.varlen) and (block_m == BLOCK_M or spec.pipelined)
     ]

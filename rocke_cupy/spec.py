@@ -42,6 +42,11 @@ ROW_LINES = 8
 MAX_PIPELINED_HEAD_SIZE = 128
 """Up to here a wave's registers hold two tiles of scores and one of keys."""
 
+MAX_HELD_HEAD_SIZE, PARKED_QUERY_BYTES = 224, 3 * 1024 * (BLOCK_M // 32)
+"""Up to here they hold all of Q. Above, three of its fragments a wave lie in LDS, but for the
+streaming kernel.
+"""
+
 PERSIST_DECODES = ("qb_major", "hkv_major", "auto")
 
 WORK_ORDERS = {"xcd": 0, "qb_major": 1, "hkv_major": 2, "interleave": 3, "grid": 4}
@@ -106,7 +111,7 @@ class AttentionDenseSpec:
         The keys of one head span 2 GiB or more.
     streaming : bool
         The kernel that takes a tile in two halves, one after the other. It is slower and leaves
-        registers for more; head sizes past 128 have no other.
+        registers for more.
     block_m : {256, 128}
         Query rows of a workgroup. 128 are four waves: more workgroups, for problems that leave
         compute units idle.
@@ -263,10 +268,13 @@ class AttentionDenseSpec:
                 f"{self.min_vgprs} vector registers alive, waves_per_eu={self.waves_per_eu} "
                 f"leaves {self.max_vgprs}"
             )
-        if self.streams and self.block_n != 64:
+        if self.streaming and self.block_n != 64:
             raise ValueError(f"block_n={self.block_n} must be 64 when streaming")
-        if self.streams and self.block_m != BLOCK_M:
-            raise ValueError(f"block_m={self.block_m} must be {BLOCK_M} when streaming")
+        if not self.pipelined and self.block_m != BLOCK_M:
+            raise ValueError(
+                f"block_m={self.block_m} must be {BLOCK_M} when streaming and for "
+                f"head_size={self.head_size} past {MAX_PIPELINED_HEAD_SIZE}"
+            )
         if self.lds_bytes > self._lds_room:
             raise ValueError(
                 f"block_m={self.block_m} must be {BLOCK_M} with block_n={self.block_n} and "
@@ -274,9 +282,10 @@ class AttentionDenseSpec:
                 f"bytes of LDS together, one needs {self.lds_bytes:,}"
             )
         for name in ("scaled_query", "packed_softmax", "raised_priority"):
-            if self.streams and getattr(self, name):
+            if not self.pipelined and getattr(self, name):
                 raise ValueError(
-                    f"{name}=True must be False when streaming: that kernel has no other loop"
+                    f"{name}=True must be False when streaming and for head_size past "
+                    f"{MAX_PIPELINED_HEAD_SIZE}: those kernels have no other loop"
                 )
         if self.block_n not in (64, 128):
             raise ValueError(f"block_n={self.block_n} must be 64 or 128: no other kernel is built")
@@ -347,22 +356,24 @@ class AttentionDenseSpec:
         return -(-self.head_size // 64) * 64
 
     @property
-    def streams(self) -> bool:
-        """Whether the kernel runs that takes the tiles one after the other."""
-        return self.streaming or self.head_size > MAX_PIPELINED_HEAD_SIZE
-
-    @property
     def lds_bytes(self) -> int:
-        """LDS of a workgroup: two buffers of K and V, in padded lines, and its rows.
+        """LDS of a workgroup: two buffers of K and V, in padded lines, and its rows or some of Q.
 
         Rows go through LDS where each is a token of a head and there is room left, for as many
         workgroups as make eight waves.
         """
         lines = self.block_n * self.tile_head_size * 2 // LINE_BYTES
         ring = 2 * lines * ((LINE_BYTES + K_LINE_PADDING) + (LINE_BYTES + V_LINE_PADDING))
+        if self.head_size > MAX_HELD_HEAD_SIZE and not self.streaming:
+            return ring + PARKED_QUERY_BYTES
         rows = self.num_waves * ROW_LINES * (LINE_BYTES + K_LINE_PADDING)
-        fit = not self.streams and not self.pack_gqa and ring + rows <= self._lds_room
+        fit = self.pipelined and not self.pack_gqa and ring + rows <= self._lds_room
         return ring + rows if fit else ring
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether the kernel runs whose waves work in two groups, one phase apart."""
+        return not self.streaming and self.head_size <= MAX_PIPELINED_HEAD_SIZE
 
     @property
     def _lds_room(self) -> int:
@@ -381,12 +392,13 @@ class AttentionDenseSpec:
     def min_vgprs(self) -> int:
         """Vector registers that no schedule can do without.
 
-        They hold Q, the output's accumulator, the scores of one tile (32 keys when streaming) and
-        their packed probabilities. A wave has 32 rows, so 32 x n values of 32 bits are n / 2
-        registers.
+        They hold Q, the output's accumulator, the scores of one tile (of 32 keys but in the
+        pipelined kernel) and their packed probabilities. A wave has 32 rows, so 32 x n values of
+        32 bits are n / 2 registers.
         """
         q, accumulator = self.tile_head_size // 4, self.tile_head_size // 2
-        keys = 32 if self.streams else self.block_n
+        pipelined = not self.streaming and self.head_size <= MAX_PIPELINED_HEAD_SIZE
+        keys = self.block_n if pipelined else 32
         scores, probabilities = keys // 2, keys // 4
         return q + accumulator + scores + probabilities
 

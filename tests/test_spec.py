@@ -14,6 +14,7 @@ from rocke_cupy import (
     build_attention_dense,
     supports_attention_dense,
 )
+from rocke_cupy.kernels.variant import KernelVariant
 from rocke_cupy.spec import BLOCK_M
 
 SEED_FIELDS = {
@@ -123,11 +124,19 @@ def test_combinations_that_the_seed_refused_are_taken(changes):
     assert supports_attention_dense(spec(**changes)) == (True, "")
 
 
-def test_head_sizes_past_128_stream_anyway():
-    assert [spec(head_size=d).streams for d in (128, 136)] == [False, True]
-    names = [build_attention_dense(spec(head_size=d, streaming=True)).name for d in (128, 136)]
-    assert names[0] == build_attention_dense(spec()).name + "_stream"
-    assert names[1] == build_attention_dense(spec(head_size=136)).name
+@pytest.mark.parametrize(
+    ("head_size", "file"), [(128, "flash_forward.hip"), (136, "flash_forward_wide.hip")]
+)
+def test_each_head_size_has_a_kernel_and_streams_by_choice(head_size, file):
+    variants = [
+        KernelVariant.of(spec(head_size=head_size, streaming=streaming))
+        for streaming in (False, True)
+    ]
+    assert [v.kernel_file for v in variants] == [
+        f"attention/{file}",
+        "attention/flash_forward_streaming.hip",
+    ]
+    assert variants[1].entry == variants[0].entry + "_stream"
 
 
 def test_num_persistent_matters_only_when_persistent():
@@ -173,6 +182,9 @@ def test_derived_values():
         (dict(block_m=128), 68_096),
         (dict(block_m=128, head_size=64), 67_328),
         (dict(streaming=True), 68_096),
+        (dict(head_size=224), 136_192),
+        (dict(head_size=232), 160_768),
+        (dict(head_size=256, streaming=True), 136_192),
     ],
 )
 def test_lds_bytes(changes, expected):

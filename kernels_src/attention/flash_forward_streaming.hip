@@ -3,8 +3,8 @@
 // That kernel keeps two tiles of scores and a whole tile of K or V in registers, so that softmax and products of different tiles
 // run side by side. Here a tile of 64 keys is taken in two blocks of 32, each Q K, softmax and P V in turn; fragments of K and V
 // come from LDS a few MFMAs ahead. All waves of the block run alike: the two that share a SIMD drift apart by themselves, so that
-// one multiplies while the other exponentiates. Head dims past 128 need it: Q and the accumulator of 32 rows take up to 192 of a
-// wave's 256 registers. Up to 128 it leaves more than 100 of them, for half as many cycles again on the timing model.
+// one multiplies while the other exponentiates. Up to 128 columns it leaves more than 100 of a wave's 256 registers, for half as
+// many cycles again on the timing model; past that (flash_forward_wide.hip is the faster one there) some 20.
 #pragma once
 #include "isa/mfma.h"
 #include "isa/wait.h"

@@ -55,11 +55,20 @@ class KernelVariant:
             split_kv=spec.num_splits > 1,
             wide_kv=spec.wide_kv,
             waves_per_eu=spec.waves_per_eu,
-            streaming=spec.streams,
+            streaming=spec.streaming,
             scaled_query=spec.scaled_query,
             packed_softmax=spec.packed_softmax,
             raised_priority=spec.raised_priority,
         )
+
+    @property
+    def kernel_file(self) -> str:
+        """The kernel that serves it, below ``kernels_src``."""
+        if self.streaming:
+            return "attention/flash_forward_streaming.hip"
+        if self.head_dim > MAX_PIPELINED_HEAD_SIZE:
+            return "attention/flash_forward_wide.hip"
+        return "attention/flash_forward.hip"
 
     @property
     def entry(self) -> str:
@@ -82,8 +91,7 @@ class KernelVariant:
             "split" if self.split_kv else "",
             "wide" if self.wide_kv else "",
             f"wpe{self.waves_per_eu}",
-            # Past that size there is no other kernel, and the name says nothing.
-            "stream" if self.streaming and self.head_dim <= MAX_PIPELINED_HEAD_SIZE else "",
+            "stream" if self.streaming else "",
             "scaledq" if self.scaled_query else "",
             "packed" if self.packed_softmax else "",
             "prio" if self.raised_priority else "",

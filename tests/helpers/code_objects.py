@@ -48,6 +48,14 @@ TOGETHER = (
     ("full", "persistent qb_major", "varlen", "packed heads", "wide keys"),
     ("window both sides", "persistent hkv_major", "varlen", "packed heads", "wide keys"),
     ("streaming", "persistent qb_major", "varlen", "packed heads", "wide keys"),
+    (
+        "streaming",
+        "window both sides",
+        "persistent hkv_major",
+        "varlen",
+        "packed heads",
+        "wide keys",
+    ),
 )
 """Several at once, which need the most scalar registers."""
 

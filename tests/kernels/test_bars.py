@@ -176,3 +176,50 @@ def test_modelled_cycles(name, rocm):
     assert (found.vgpr_spills, found.sgpr_spills, found.scratch_bytes) == (0, 0, 0)
     assert found.findings == []
     assert found.pace.cycles <= cycles
+
+
+WIDE_VARIANTS = {
+    "causal": dict(),
+    "full": dict(causal=False),
+    "fp16": dict(dtype="fp16"),
+    "window": dict(sliding_window=256),
+    "window, both sides": dict(causal=False, sliding_window=65, window_right=64),
+    "varlen": dict(varlen=True),
+    "persistent, qb_major": dict(persistent=True, persist_decode="qb_major"),
+    "persistent, hkv_major": dict(persistent=True, persist_decode="hkv_major"),
+    "persistent, interleave": dict(persistent=True, persist_decode="qb_major", interleave=True),
+    "work order xcd": dict(work_order="xcd"),
+    "no lazy_rescale": dict(lazy_rescale=False),
+    "float32 out": dict(float32_out=True),
+    "packed heads": dict(pack_gqa=True),
+    "split keys": dict(num_splits=2, float32_out=True),
+    "wide keys": dict(wide_kv=True),
+}
+WIDE_CYCLES = {192: 3_250, 256: 4_320}
+"""Of a tile on the timing model, by head size; its MFMAs alone take 3,072 and 4,096."""
+
+USUAL = ("causal", "persistent, qb_major")
+
+
+@each("rocm", ROCMS)
+@each("head_size", WIDE_CYCLES)
+@each(
+    "variant",
+    [pytest.param(v, marks=[] if v in USUAL else pytest.mark.slow) for v in WIDE_VARIANTS],
+)
+def test_wide_heads_keep_the_matrix_pipe_busy(variant, head_size, rocm):
+    fields = dict(causal=True, head_size=head_size) | WIDE_VARIANTS[variant]
+    found = inspected(spec(**fields), rocm)
+    assert (found.vgpr_spills, found.sgpr_spills, found.scratch_bytes) == (0, 0, 0)
+    assert found.agprs == found.loop.agpr_moves == 0
+    assert found.findings == []
+    assert found.pace.cycles <= WIDE_CYCLES[head_size]
+    assert found.loop.kinds["mfma"] == head_size / 4
+    assert found.loop.kinds["dma"] == head_size / 32
+    assert found.loop.kinds["trans"] == 32
+    assert found.loop.kinds["barrier"] == found.loop.vmcnt0 == 1
+    # Packed fp32 would wait for the pipe.
+    assert not [m for m in found.loop.mnemonics if m.startswith("v_pk")]
+    for name, read in found.loop.lds_reads.items():
+        assert read.immediate, name
+        assert read.lost == 0, name
