@@ -197,6 +197,8 @@ WIDE_VARIANTS = {
 }
 WIDE_CYCLES = {192: 3_250, 256: 4_320}
 """Of a tile on the timing model, by head size; its MFMAs alone take 3,072 and 4,096."""
+MORE_CYCLES = {"wide keys": 120}
+"""For the resource of a buffer that moves along, which each request makes anew."""
 
 USUAL = ("causal", "persistent, qb_major")
 
@@ -213,7 +215,7 @@ def test_wide_heads_keep_the_matrix_pipe_busy(variant, head_size, rocm):
     assert (found.vgpr_spills, found.sgpr_spills, found.scratch_bytes) == (0, 0, 0)
     assert found.agprs == found.loop.agpr_moves == 0
     assert found.findings == []
-    assert found.pace.cycles <= WIDE_CYCLES[head_size]
+    assert found.pace.cycles <= WIDE_CYCLES[head_size] + MORE_CYCLES.get(variant, 0)
     assert found.loop.kinds["mfma"] == head_size / 4
     assert found.loop.kinds["dma"] == head_size / 32
     assert found.loop.kinds["trans"] == 32
