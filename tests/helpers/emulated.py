@@ -19,7 +19,7 @@ VARLEN_AXES = (-1, 0, 1)
 
 def spec_for(case, **changes):
     """Return the spec of a `Case`, as a user of the low-level functions would write it."""
-    masks = check_masks(case.causal, case.window, case.alignment)
+    masks = check_masks(case.causal, case.window, case.alignment, case.offset)
     fields = dict(
         batch=case.batch,
         seqlen_q=case.seqlen_q,
@@ -67,7 +67,7 @@ def launch(
     name, code = compiled(spec, rocm)
     grid = attention_dense_grid(spec)
     axes = VARLEN_AXES if spec.varlen else DENSE_AXES
-    masks = check_masks(case.causal, case.window, case.alignment)
+    masks = check_masks(case.causal, case.window, case.alignment, case.offset)
     assert isinstance(masks, Masks)
     tokens = q.shape[axes[1]]
     scale, query_exponent = split_scale(case.head_dim**-0.5 if case.scale is None else case.scale)

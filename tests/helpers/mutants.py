@@ -127,7 +127,7 @@ class Problem:
         tokens, grid = q.shape[axes[1]], attention_dense_grid(spec)
         shape = pack_shape(
             strides={n: element_strides(a, axes) for n, a in one.items()},
-            masks=check_masks(case.causal, case.window, case.alignment),
+            masks=check_masks(case.causal, case.window, case.alignment, case.offset),
             lse_batch=0 if self.packed else case.heads * tokens,
             lse_head=tokens,
             o_split=out.strides[0] // out.itemsize if splits else 0,

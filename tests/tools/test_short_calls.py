@@ -33,7 +33,7 @@ class Call:
             Problem(
                 batch=self.batch, seqlen_q=self.seqlen_q, seqlen_kv=self.seqlen_kv,
                 num_query_heads=self.heads, num_kv_heads=self.kv_heads, head_dim=self.head_dim,
-                dtype=dtype, compute_dtype=dtype, scale=1.0,
+                out_dtype=dtype, compute_dtype=dtype, scale=1.0,
                 masks=Masks(UNLIMITED, 0 if self.causal else UNLIMITED, top_left=False),
             )
         )  # fmt: skip
