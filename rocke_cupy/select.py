@@ -77,9 +77,10 @@ def rows_of_block(problem: Problem, pack_gqa: bool, parts: int) -> int:
     """Return how many query rows a workgroup shall take.
 
     A workgroup of 128 rows that has a compute unit to itself starts and ends sooner than one of
-    256, and is 10 to 25 % faster on the timing model. Two side by side are slower than one of 256
-    rows, by 40 % when the keys are many. So 128 it is if each finds a compute unit of its own, or
-    if 256 rows would make no fewer workgroups: the second half of each would be empty.
+    256, and is 7 to 25 % faster on the timing model. Two side by side are no faster than one of
+    256 rows: the same at 64 columns, half as long again at 128. So 128 it is if each finds a
+    compute unit of its own, or if 256 rows would make no fewer workgroups: the second half of each
+    would be empty.
     """
     if problem.head_dim > MAX_PIPELINED_HEAD_SIZE:
         return BLOCK_M
