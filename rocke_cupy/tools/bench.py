@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ..arch import ARCH, device_arch, is_virtual
 from .config import last_words
+from .forms import OtherForm, forms_of, spec_of, verdict
 from .peers import PEERS, Ours, Shape, Timed, UnavailableError
 
 OURS = "rocke_cupy"
@@ -74,7 +76,11 @@ class Row:
 
 
 def measure(
-    shape: Shape, peers: Sequence[str], samples: int, note: Callable[[str], None]
+    shape: Shape,
+    peers: Sequence[str],
+    samples: int,
+    note: Callable[[str], None],
+    forms: bool = False,
 ) -> list[Row]:
     """Time all implementations on one shape, in turns.
 
@@ -87,13 +93,20 @@ def measure(
         How many samples of each implementation.
     note : callable
         Gets a sentence for each peer that cannot run.
+    forms : bool
+        Also time the other forms of our loop.
     """
     sets = max(1, min(_MOST_SETS, -(-_ROTATED_BYTES // shape.set_bytes)))
     ours = Ours(shape, sets)
     implementations: dict[str, Timed] = {OURS: ours}
-    for name in peers:
+    others: dict[str, Callable[[], Timed]] = {
+        name: partial(PEERS[name], shape, sets) for name in peers
+    }
+    if forms:
+        others |= {n: partial(OtherForm, shape, sets, spec) for n, spec in forms_of(shape).items()}
+    for name, make in others.items():
         try:
-            implementations[name] = _checked(PEERS[name](shape, sets), ours)
+            implementations[name] = _checked(make(), ours)
         except UnavailableError as error:
             note(f"{name} on {shape}: skipped, {error}")
         except Exception as error:  # whatever a peer raises, the others go on
@@ -150,31 +163,16 @@ def _row(name: str, shape: Shape, microseconds: list[float]) -> Row:
 # ---- modelling ----
 
 
-def model(shape: Shape, rocm: str) -> Row:
-    """Return the modelled time of our kernel on one shape."""
-    from ..rules.call import Problem
-    from ..rules.dtypes import BY_SHORT_NAME
-    from ..rules.masks import UNLIMITED, Masks
-    from ..select import select
+def model(shape: Shape, rocm: str, forms: bool = False) -> list[Row]:
+    """Return the modelled time of our kernel on one shape, and of its other forms if asked for."""
     from .grid_time import grid_time
 
-    dtype = BY_SHORT_NAME["bf16"]
-    spec = select(
-        Problem(
-            batch=shape.batch,
-            seqlen_q=shape.length,
-            seqlen_kv=shape.length,
-            num_query_heads=shape.heads,
-            num_kv_heads=shape.kv_heads,
-            head_dim=shape.head_dim,
-            out_dtype=dtype,
-            compute_dtype=dtype,
-            scale=1.0,
-            masks=Masks(UNLIMITED, 0 if shape.causal else UNLIMITED, False),
-        )
-    )
-    time_of = grid_time(spec, rocm)
-    return Row("modelled", OURS, shape, time_of.microseconds, cycles=time_of.cycles)
+    specs = {OURS: spec_of(shape)} | (forms_of(shape) if forms else {})
+    times = {name: grid_time(spec, rocm) for name, spec in specs.items()}
+    return [
+        Row("modelled", name, shape, time_of.microseconds, cycles=time_of.cycles)
+        for name, time_of in times.items()
+    ]
 
 
 # ---- output ----
@@ -253,6 +251,7 @@ def run(
     modelled: bool,
     csv_file: Path | None,
     plot_file: Path | None,
+    forms: bool = False,
 ) -> list[Row]:
     """Measure or model the chosen shapes and report them."""
     why = "it was asked for" if modelled else _why_not_measured()
@@ -271,11 +270,14 @@ def run(
     rows: list[Row] = []
     for number, shape in enumerate(shapes):
         _show_progress(number, len(shapes), shape)
-        new = [model(shape, rocm)] if why else measure(shape, chosen, samples, print)
+        new = model(shape, rocm, forms) if why else measure(shape, chosen, samples, print, forms)
         _clear_progress()
         for row in new:
             print(as_text(row), flush=True)
         rows += new
+    if forms:
+        for sentence in verdict(((r.implementation, r.shape, r.microseconds) for r in rows), OURS):
+            print(sentence)
     if csv_file:
         write_csv(rows, csv_file)
     if plot_file:

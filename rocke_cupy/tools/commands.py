@@ -50,6 +50,11 @@ def add_bench(commands: Commands) -> None:
     )
     parser.add_argument("--samples", type=int, default=30, help="of each shape (default 30)")
     parser.add_argument("--modelled", action="store_true", help="model even if there is a GPU")
+    parser.add_argument(
+        "--forms",
+        action="store_true",
+        help="also the other forms of the loop, and which of them `select` should take",
+    )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write all rows")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw them, with matplotlib")
     parser.add_argument("--rocm", choices=("7.0", "7.14"), default="7.0", help="of modelled times")
@@ -67,6 +72,7 @@ def _run_bench(options: argparse.Namespace) -> None:
         modelled=options.modelled,
         csv_file=options.csv,
         plot_file=options.plot,
+        forms=options.forms,
     )
 
 
