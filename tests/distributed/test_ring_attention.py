@@ -46,7 +46,7 @@ def test_numpy_arrays_give_what_one_call_gives(ranks):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_cupy_arrays_give_what_one_call_gives_on_a_device_a_rank(ranks, cp):
     on_devices = (sys.executable, "-m", "rocke_cupy.emulator")
     said = run(ranks, "parity", "cupy", python=on_devices, ROCKE_EMULATOR_DEVICES=str(ranks))

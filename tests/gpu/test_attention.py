@@ -312,8 +312,9 @@ def test_show_config_names_the_device(cp, capsys):
 
 def test_compile_builds_what_calls_then_use(cp, monkeypatch):
     names = rocke_cupy.compile(60, np.float32, window_size=(3, 3), compute_dtype="float16")
-    # Heads packed or not, keys split or not, within 4 GiB or not; two copies and a merge.
-    assert len(set(names)) == len(names) == 8 + 3
+    # Heads packed or not, keys split or not, within 2 GiB or not, 256 rows or 128; two copies and
+    # a merge.
+    assert len(set(names)) == len(names) == 16 + 3
     monkeypatch.setattr(build, "_compile", None)
     for seqlen_q, seqlen_kv, heads in ((1, 70, 8), (300, 70, 2), (1, 5000, 2)):
         q = cp.asarray(np.zeros((1, seqlen_q, heads, 60), np.float32))

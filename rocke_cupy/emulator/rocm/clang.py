@@ -64,7 +64,7 @@ class Clang:
         without_rocm = ("-nogpuinc", "-nogpulib", "-include", str(_WORDS))
         target = ("--target=amdgcn-amd-amdhsa", "-mcpu=gfx950")
         return (
-            (*self.driver, source, "-o", assembly, *hip, *without_rocm),
+            (*self.driver, *hip, *without_rocm, source, "-o", assembly),
             (*self.driver, *target, "-c", assembly, "-o", binary),
             (*self.linker, "-shared", "--no-undefined", binary, "-o", code),
         )

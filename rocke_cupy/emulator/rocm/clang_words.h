@@ -7,26 +7,27 @@
 #define __launch_bounds__(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))
 
 namespace hip {
-template <int axis>
 struct BlockIndex {
-  __device__ operator unsigned() const {
-    return axis == 0 ? __builtin_amdgcn_workgroup_id_x() : axis == 1 ? __builtin_amdgcn_workgroup_id_y() : __builtin_amdgcn_workgroup_id_z();
-  }
+  __device__ unsigned get_x() const { return __builtin_amdgcn_workgroup_id_x(); }
+  __device__ unsigned get_y() const { return __builtin_amdgcn_workgroup_id_y(); }
+  __device__ unsigned get_z() const { return __builtin_amdgcn_workgroup_id_z(); }
+  __declspec(property(get = get_x)) unsigned x;
+  __declspec(property(get = get_y)) unsigned y;
+  __declspec(property(get = get_z)) unsigned z;
 };
 // The first three of the hidden arguments, from code object version 5 on.
-template <int axis>
-struct BlockCount {
-  __device__ operator unsigned() const {
+struct GridSize {
+  __device__ static unsigned blocks(int axis) {
     return ((const __attribute__((address_space(4))) unsigned*)__builtin_amdgcn_implicitarg_ptr())[axis];
   }
-};
-template <template <int> class Value>
-struct Axes {
-  Value<0> x;
-  Value<1> y;
-  Value<2> z;
+  __device__ unsigned get_x() const { return blocks(0); }
+  __device__ unsigned get_y() const { return blocks(1); }
+  __device__ unsigned get_z() const { return blocks(2); }
+  __declspec(property(get = get_x)) unsigned x;
+  __declspec(property(get = get_y)) unsigned y;
+  __declspec(property(get = get_z)) unsigned z;
 };
 }  // namespace hip
 
-static constexpr hip::Axes<hip::BlockIndex> blockIdx;
-static constexpr hip::Axes<hip::BlockCount> gridDim;
+static constexpr hip::BlockIndex blockIdx;
+static constexpr hip::GridSize gridDim;
