@@ -74,6 +74,17 @@ class Case:
         )  # fmt: skip
 
 
+class Given(Case):
+    """A `Case` whose q, k and v are given."""
+
+    def __init__(self, case, *arrays):
+        super().__init__(**dataclasses.asdict(case))
+        object.__setattr__(self, "given", arrays)
+
+    def arrays(self):
+        return self.given
+
+
 def with_options(base, options):
     """Return a `Case` changed by those options that are fields of it, and the other options."""
     names = {f.name for f in dataclasses.fields(base)}

@@ -1,28 +1,16 @@
 """Values at the ends of their types: the largest, the smallest, and scales next to nothing."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 from helpers.budget import assert_within_budget, budget
 from helpers.emulated import attend
-from helpers.problems import Case
+from helpers.problems import Case, Given
 
 ROCM = ("7.0", "7.14")
 KERNELS = {"pipelined": (64, False), "wide": (192, False), "streaming": (192, True)}
 """A head dim of each, and whether it streams."""
-
-
-class Given(Case):
-    """A case whose arrays are given."""
-
-    def __init__(self, case, *arrays):
-        super().__init__(**dataclasses.asdict(case))
-        object.__setattr__(self, "given", arrays)
-
-    def arrays(self):
-        return self.given
 
 
 both = pytest.mark.parametrize("rocm", ROCM)

@@ -6,22 +6,11 @@ import numpy as np
 import pytest
 from helpers.budget import assert_within_budget
 from helpers.emulated import attend
-from helpers.problems import Case
+from helpers.problems import Case, Given
 
 ROCM = ("7.0", "7.14")
 MEMORIES = ("eager", "lazy")
 TILE = 64
-
-
-class Given(Case):
-    """A case whose arrays are given."""
-
-    def __init__(self, case, *arrays):
-        super().__init__(**dataclasses.asdict(case))
-        object.__setattr__(self, "given", arrays)
-
-    def arrays(self):
-        return self.given
 
 
 def with_scores(case, scores):

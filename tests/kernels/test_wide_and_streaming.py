@@ -12,7 +12,7 @@ import pytest
 from helpers.budget import assert_within_budget
 from helpers.compiled import assert_nothing_spilled, compile_source, resources
 from helpers.emulated import attend, launch, spec_for
-from helpers.problems import DTYPES, Case, with_options
+from helpers.problems import DTYPES, Case, Given, with_options
 
 from rocke_cupy import build_attention_dense
 from rocke_cupy.emulator import lint, load
@@ -137,17 +137,6 @@ def test_lengths(causal, streaming):
 def test_large_scores(amplitude, lazy_rescale, dtype, streaming):
     case = Case(33, 200, heads=1, kv_heads=1, head_dim=256, amplitude=amplitude, dtype=dtype)
     check(case, lazy_rescale=lazy_rescale, streaming=streaming)
-
-
-class Given(Case):
-    """A case whose arrays are given."""
-
-    def __init__(self, case, *arrays):
-        super().__init__(**dataclasses.asdict(case))
-        object.__setattr__(self, "given", arrays)
-
-    def arrays(self):
-        return self.given
 
 
 @both
