@@ -5,7 +5,7 @@ A rank that raised alone would leave the others waiting for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .waiting import gather
@@ -29,14 +29,19 @@ def _public(error: Exception) -> type[Exception]:
 
 def raise_on_all(comm: Any, error: Exception | None) -> None:
     """Raise on all ranks if one of them has an error: that of the first, with its rank."""
-    told = gather(comm, tell(error))
+    _raise_first(gather(comm, tell(error)), error)
+
+
+def _raise_first(told: Sequence[Told], error: Exception | None) -> None:
     for rank, heard in enumerate(told):
         if heard is not None:
             kind, sentence = heard
             raise kind(f"rank {rank}: {sentence}") from error
 
 
-def agree(comm: Any, error: Exception | None, fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def agree(
+    comm: Any, error: Exception | None, fields: Mapping[str, Any]
+) -> Sequence[Mapping[str, Any]]:
     """Raise on all ranks if one has an error; else return what each rank has.
 
     Raises
@@ -44,8 +49,8 @@ def agree(comm: Any, error: Exception | None, fields: Mapping[str, Any]) -> list
     ValueError
         If a field differs between ranks. Fields whose names begin with "own " may differ.
     """
-    raise_on_all(comm, error)
-    ranks: list[Mapping[str, Any]] = gather(comm, dict(fields))
+    told, ranks = zip(*gather(comm, (tell(error), dict(fields))), strict=True)
+    _raise_first(told, error)
     for name, value in ranks[0].items():
         for rank, other in enumerate(ranks):
             if not name.startswith("own ") and other[name] != value:
